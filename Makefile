@@ -112,7 +112,7 @@ CFLAGS     := -std=gnu11 $(OPT) $(DEBUG) -fPIC -pthread -fvisibility=hidden \
 LDFLAGS    := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SAN_FLAGS) $(COV_FLAGS)
 
 NANOPB_LIB := -lprotobuf-nanopb
-DAEMON_LIB := $(NANOPB_LIB) -luv -lcjson -lxxhash -lcrypto -lsystemd -lm
+DAEMON_LIB := $(NANOPB_LIB) -luv -lcjson -lxxhash -lcrypto -lsystemd -lmicrohttpd -lm
 CLIENT_LIB := $(NANOPB_LIB) -lm
 CLI_LIB    := $(CLIENT_LIB) -lcjson -lminizip
 

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -15,7 +14,9 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/cards/cards.h"
+#include "daemon/engine_memory.h"
 #include "daemon/exec/workers.h"
+#include "daemon/http/http.h"
 #include "daemon/learn/calibrate.h"
 #include "daemon/learn/model_keeper.h"
 #include "daemon/live_settings.h"
@@ -23,16 +24,13 @@
 #include "daemon/ops/hrr_plans.h"
 #include "daemon/persist/persist.h"
 #include "daemon/request/pipeline.h"
+#include "daemon/request/probe.h"
 #include "daemon/request/trials.h"
 #include "daemon/token_file.h"
+#include "daemon/wake_timer.h"
 
 /* One timer for all that is looked at now and then: an idle daemon wakes as seldom. */
 enum { TRIM_EVERY = 10 };
-
-/* The part of the memory bound that is reserved for receive buffers and small replies: a
- * sixteenth, but at most this. Otherwise a client that fills the memory would also keep others
- * from sending the requests that drop something. */
-enum { RESERVE_SHARE = 16, RESERVE_BYTES_MAX = 256 << 20 };
 
 enum stop_request { STOP_NONE, STOP_DRAIN, STOP_NOW };
 
@@ -57,13 +55,13 @@ struct engine {
     struct persist *persist; /* NULL: nothing is kept on the disk */
     struct model_keeper *keeper;
     struct calibrate *calibrate;
+    struct http *http; /* NULL: no metrics.listen */
+    struct readiness readiness;
     bool net_open, listening;
 
     uv_async_t done_wake, stop_wake;
     uv_prepare_t turn;
-    uv_poll_t wake; /* watches wake_fd: libuv's own timers have a resolution of milliseconds */
-    int wake_fd;    /* a timerfd, set to wake_ns; 0: not open */
-    uint64_t wake_ns;
+    struct wake_timer wake;
     uv_timer_t housekeeping, drain_limit;
     uv_signal_t signals[3];
     bool handles_open, signals_open;
@@ -84,6 +82,7 @@ static void close_handle(uv_handle_t *handle, void *unused)
 /* Closes connections; the loop ends when the jobs in flight are done. */
 static void stop_now(struct engine *e)
 {
+    atomic_store(&e->readiness.phase, LIFE_STOPPING);
     pipeline_drain(e->pipeline);
     calibrate_stop(e->calibrate);
     if (e->net_open) net_close(&e->net);
@@ -105,6 +104,7 @@ static void start_drain(struct engine *e)
 {
     if (e->draining) return;
     e->draining = true;
+    atomic_store(&e->readiness.phase, LIFE_STOPPING);
     calibrate_stop(e->calibrate);
     log_info("stopping: finishing %u requests of %u connections",
              pipeline_count(e->pipeline).clients, e->net.counters.open);
@@ -129,6 +129,36 @@ void engine_stop(struct engine *e, bool drain)
     uv_async_send(&e->stop_wake);
 }
 
+/* ---------------------------------------------------------------- HTTP */
+
+static void wake_loop(void *owner)
+{
+    struct engine *e = owner;
+    uv_async_send(&e->done_wake);
+}
+
+static void look(void *owner, struct metrics_view *out)
+{
+    struct engine *e = owner;
+    pipeline_look(e->pipeline, out);
+}
+
+/* Serves HTTP as these settings say; e->http stays as it is where they are wrong. */
+static enum status renew_http(void *owner, const struct config *c, struct failure *f)
+{
+    struct engine *e = owner;
+    struct failure why = {0};
+    struct http_options options = {
+        .config = c, .clock = e->clock, .readiness = &e->readiness, .wake = wake_loop, .owner = e};
+    enum status st = http_renew(&options, &e->http, &why);
+    return st ? live_settings_refuse(&e->live, c, &why, f) : STATUS_OK;
+}
+
+const char *engine_http_address(const struct engine *e)
+{
+    return e->http ? http_address(e->http) : NULL;
+}
+
 /* ---------------------------------------------------------------- signals */
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -147,12 +177,6 @@ static void on_signal(uv_signal_t *handle, int number)
 }
 
 /* ---------------------------------------------------------------- turning */
-
-static void wake_loop(void *owner)
-{
-    struct engine *e = owner;
-    uv_async_send(&e->done_wake);
-}
 
 /* Sends the replies to what is done, before anything is started: a worker that wakes may take the
  * loop's processor away. */
@@ -182,15 +206,6 @@ static void turn(struct engine *e)
     if (!net_wake_ns(&e->net)) uv_async_send(&e->done_wake);
 }
 
-static void on_wake(uv_poll_t *poll, int status, int events)
-{
-    struct engine *e = poll->data;
-    uint64_t times;
-    if (read(e->wake_fd, &times, sizeof times) < 0 && errno != EAGAIN)
-        log_warning("timer: %s", strerror(errno));
-    e->wake_ns = 0; /* on_turn runs next and does the rest */
-}
-
 /* Sets the timer for when the scheduler wants to be called again, or an order should end. */
 static void set_wake(struct engine *e)
 {
@@ -198,11 +213,7 @@ static void set_wake(struct engine *e)
     uint64_t net_ns = net_wake_ns(&e->net);
     if (card_ns < ns) ns = card_ns;
     if (net_ns < ns) ns = net_ns;
-    if (ns == UINT64_MAX) ns = 0;
-    if (ns == e->wake_ns) return;
-    struct itimerspec at = {
-        .it_value = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}};
-    if (!timerfd_settime(e->wake_fd, TFD_TIMER_ABSTIME, &at, NULL)) e->wake_ns = ns;
+    wake_timer_set(&e->wake, ns);
 }
 
 /* Runs before the loop sleeps. While GPUs answer at once the loop might never sleep, so after a
@@ -212,6 +223,7 @@ static void on_turn(uv_prepare_t *prepare)
     enum { ROUNDS_MAX = 8 };
     struct engine *e = prepare->data;
     if (!e->net_open) return;
+    http_turn(e->http, look, e);
     uint32_t rounds = 0;
     if (heap_freed(e->heap)) pipeline_memory_freed(e->pipeline);
     answer(e);
@@ -242,6 +254,7 @@ static void on_housekeeping(uv_timer_t *timer)
     bool idle = counts.jobs + counts.trials == 0 && counts.requests == e->requests_at_trim;
     /* GPU processes are still looked at as often as GPU_CHECK_GAP_NS wants. */
     net_pace(timer, idle && e->rested);
+    if (e->http) pipeline_probe(e->pipeline, &e->readiness);
     if (++e->trim_countdown < TRIM_EVERY) return;
     e->trim_countdown = 0;
     e->requests_at_trim = counts.requests;
@@ -252,12 +265,6 @@ static void on_housekeeping(uv_timer_t *timer)
 }
 
 /* ---------------------------------------------------------------- building */
-
-static uint64_t memory_bytes(const struct config *c)
-{
-    if (c->memory_mib_max) return c->memory_mib_max << 20;
-    return uv_get_total_memory() / 4 * 3;
-}
 
 /* Makes the cost model, its keeper and the calibration. */
 static enum status build_model(struct engine *e, struct failure *f)
@@ -284,23 +291,6 @@ static enum status build_model(struct engine *e, struct failure *f)
     };
     if (!st) st = calibrate_create(&calibrated, &e->calibrate);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "sched.calibrate: no memory");
-    return STATUS_OK;
-}
-
-static enum status build_memory(struct engine *e, struct failure *f)
-{
-    uint64_t bytes_max = memory_bytes(&e->config), reserve = bytes_max / RESERVE_SHARE;
-    enum status st = heap_create(bytes_max, &e->heap);
-    if (st)
-        return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
-                           (unsigned long long)(bytes_max >> 20));
-    st = heap_start_releaser(e->heap);
-    if (st) return failure_set(f, st, DETAIL_MEMORY, "no thread for the heap");
-    heap_limit_cache(e->heap, e->config.cache_mib_max << 20);
-    heap_reserve(e->heap, reserve < RESERVE_BYTES_MAX ? reserve : RESERVE_BYTES_MAX, RECEIVE_BYTES);
-    st = store_create(e->heap, e->kernels, &e->store);
-    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
-    store_limit_collections(e->store, e->config.collection_max);
     return STATUS_OK;
 }
 
@@ -360,8 +350,10 @@ static enum status build(struct engine *e, struct failure *f)
     if (!e->kernels)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
                            "kernels: this machine cannot run '%s'", e->config.kernels);
-    enum status st = token_file_read(e->config.token_file, token, &token_bytes, f);
-    if (!st) st = build_memory(e, f);
+    /* first, because what follows may take minutes: /readyz says meanwhile that it is loading */
+    enum status st = renew_http(e, &e->config, f);
+    if (!st) st = token_file_read(e->config.token_file, token, &token_bytes, f);
+    if (!st) st = engine_memory_build(&e->config, e->kernels, &e->heap, &e->store, f);
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, token, token_bytes, f);
     struct persist_options data = {&e->config, e->heap, e->store, e->kernels};
@@ -378,13 +370,8 @@ static int open_handles(struct engine *e)
     if (!rc) rc = uv_async_init(loop, &e->done_wake, on_done_wake);
     if (!rc) rc = uv_async_init(loop, &e->stop_wake, on_stop_wake);
     if (rc) return rc;
-    e->wake_fd = fault_here("engine: timer")
-                     ? -1
-                     : timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (e->wake_fd < 0) return UV_ENOMEM;
-    rc = uv_poll_init(loop, &e->wake, e->wake_fd);
+    rc = wake_timer_open(&e->wake, loop);
     if (rc) return rc;
-    e->wake.data = e;
     uv_prepare_init(loop, &e->turn);
     uv_timer_init(loop, &e->housekeeping);
     uv_timer_init(loop, &e->drain_limit);
@@ -392,7 +379,6 @@ static int open_handles(struct engine *e)
     e->housekeeping.data = e->drain_limit.data = e;
     e->handles_open = true;
     uv_prepare_start(&e->turn, on_turn);
-    uv_poll_start(&e->wake, UV_READABLE, on_wake);
     uv_timer_start(&e->housekeeping, on_housekeeping, SWEEP_MS, SWEEP_MS);
     if (!e->options.handle_signals) return 0;
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
@@ -419,7 +405,9 @@ enum status engine_create(const struct engine_options *options, struct engine **
                                      .asked = options->config,
                                      .path = e->config_path,
                                      .settings = options->settings,
-                                     .setting_count = options->setting_count};
+                                     .setting_count = options->setting_count,
+                                     .accept = renew_http,
+                                     .owner = e};
     enum status st = STATUS_OK;
     int rc = fault_here("engine: loop") ? UV_ENOMEM : uv_loop_init(&e->loop);
     e->loop_open = rc == 0;
@@ -445,6 +433,8 @@ void engine_run(struct engine *e)
 {
     if (e->options.notify) e->options.notify("READY=1");
     e->running = e->has_run = true;
+    atomic_store(&e->readiness.turned_ns, clock_read_ns(e->clock));
+    atomic_store(&e->readiness.phase, LIFE_SERVING);
     heap_never_wait(e->heap, wake_loop, e);
     uv_run(&e->loop, UV_RUN_DEFAULT);
     heap_never_wait(e->heap, NULL, NULL);
@@ -454,6 +444,7 @@ void engine_run(struct engine *e)
 void engine_destroy(struct engine *e)
 {
     if (!e) return;
+    http_quiesce(e->http);
     if (e->net_open) net_close(&e->net);
     calibrate_stop(e->calibrate);
     if (e->gpu) cards_stop(e->gpu);
@@ -462,6 +453,7 @@ void engine_destroy(struct engine *e)
     if (e->pipeline) pipeline_abandon(e->pipeline);
     if (e->has_run) persist_stop(e->persist, !pipeline_has_tokens(e->pipeline));
     persist_destroy(e->persist);
+    http_destroy(e->http);
     calibrate_destroy(e->calibrate);
     if (e->gpu) e->gpu->ops->destroy(e->gpu);
     if (e->loop_open) {
@@ -471,7 +463,7 @@ void engine_destroy(struct engine *e)
         assert(rc == 0);
         (void)rc;
     }
-    if (e->wake_fd > 0) close(e->wake_fd);
+    wake_timer_close(&e->wake);
     model_keeper_destroy(e->keeper);
     if (e->net_open) net_finish(&e->net);
     pipeline_destroy(e->pipeline);

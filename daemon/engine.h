@@ -32,6 +32,8 @@ void engine_stop(struct engine *e, bool drain);
 /* NULL and half-built engines are fine. */
 void engine_destroy(struct engine *e);
 
+/* Returns where HTTP is served, or NULL. */
+const char *engine_http_address(const struct engine *e);
 /* Returns the TCP port in use, or 0. */
 uint16_t engine_tcp_port(const struct engine *e);
 

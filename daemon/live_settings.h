@@ -18,7 +18,14 @@ struct live_settings {
     const char *const *settings;
     unsigned setting_count; /* of the command line */
     struct pipeline *pipeline;
+    /* What is served over HTTP follows the settings of metrics.*, or refuses them all. */
+    enum status (*accept)(void *owner, const struct config *fresh, struct failure *f);
+    void *owner;
 };
+
+/* A setting of c is wrong, as `why` says: "KEY: reason". f: the same, with where it comes from. */
+enum status live_settings_refuse(const struct live_settings *l, const struct config *c,
+                                 const struct failure *why, struct failure *f);
 
 /* Reads the file again, with the command line over it. What was set one by one is gone then. */
 void live_settings_reload(struct live_settings *l);

@@ -157,6 +157,7 @@ static void say_start(const struct engine *e, const struct daemon_arguments *a,
         log_info("gpu: absent: gpu.devices is none; the CPU answers everything");
     if (c->socket_path[0]) log_info("listening on %s", c->socket_path);
     if (c->tcp_enabled) log_info("listening on %s port %u", c->tcp_host, engine_tcp_port(e));
+    if (engine_http_address(e)) log_info("metrics on %s", engine_http_address(e));
 }
 
 int main(int argc, char **argv)
@@ -194,10 +195,11 @@ int main(int argc, char **argv)
 
     struct engine *e;
     struct failure f = {0};
-    if (engine_create(&engine_options, &e, &f)) {
+    enum status st = engine_create(&engine_options, &e, &f);
+    if (st) {
         log_error("cannot start: %s", f.text);
         log_stop();
-        return EXIT_START;
+        return st == STATUS_INVALID_ARGUMENT ? EXIT_CONFIG : EXIT_START;
     }
     say_start(e, &a, c);
     engine_run(e);

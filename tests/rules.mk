@@ -74,7 +74,8 @@ thread:
 	$(SUBMAKE) SAN=thread BUILD=build/thread run-thread
 
 THREAD_BIN := $(filter %/test_base %/test_cards %/test_cli %/test_client %/test_exec %/test_heap \
-              %/test_learn %/test_report %/test_request %/test_sched %/test_wire,$(CHECK_BIN))
+              %/test_http %/test_learn %/test_report %/test_request %/test_sched %/test_wire,\
+              $(CHECK_BIN))
 run-thread: $(THREAD_BIN)
 	$(Q)ENGRAM_TEST_QUICK=1 tests/run --build $(BUILD) $(THREAD_BIN)
 

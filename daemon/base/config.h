@@ -110,18 +110,23 @@ struct config {
     char model_file[CONFIG_TEXT_MAX];  /* sched.model_file: "" = $STATE_DIRECTORY/model.json */
     char
         persist_dir[CONFIG_TEXT_MAX]; /* persist.dir: "" = $STATE_DIRECTORY/snapshots, or nowhere */
-    char persist_load[CONFIG_TEXT_MAX];     /* persist.load: require, salvage */
-    char persist_key_file[CONFIG_TEXT_MAX]; /* persist.key_file: "" = manifests have no HMAC */
-    uint32_t persist_keep;                  /* persist.keep: 2; 1..1000 (live) */
-    bool persist_on_stop;                   /* persist.on_stop: true (live) */
-    uint32_t batch_wait_us;                 /* batch.wait_us: 500; 0..1000000 (live) */
-    uint32_t batch_queries;                 /* batch.queries: 256; 1..1024 (live) */
-    uint32_t batch_requests;                /* batch.requests: 256; 1..256 (live) */
-    struct space_quotas quotas;             /* quotas.*: of every space (live) */
-    struct peer_limits peers;               /* peers.*: of every peer (live) */
-    char log_level[CONFIG_TEXT_MAX];        /* log.level: error, warning, info, debug (live) */
-    char log_format[CONFIG_TEXT_MAX];       /* log.format: text, json, journald */
-    uint8_t sources[CONFIG_KEYS_MAX];       /* enum config_source, in the table's order */
+    char persist_load[CONFIG_TEXT_MAX];       /* persist.load: require, salvage */
+    char persist_key_file[CONFIG_TEXT_MAX];   /* persist.key_file: "" = manifests have no HMAC */
+    uint32_t persist_keep;                    /* persist.keep: 2; 1..1000 (live) */
+    bool persist_on_stop;                     /* persist.on_stop: true (live) */
+    uint32_t batch_wait_us;                   /* batch.wait_us: 500; 0..1000000 (live) */
+    uint32_t batch_queries;                   /* batch.queries: 256; 1..1024 (live) */
+    uint32_t batch_requests;                  /* batch.requests: 256; 1..256 (live) */
+    struct space_quotas quotas;               /* quotas.*: of every space (live) */
+    struct peer_limits peers;                 /* peers.*: of every peer (live) */
+    char metrics_listen[CONFIG_TEXT_MAX];     /* metrics.listen: "" = nowhere (live) */
+    char metrics_token_file[CONFIG_TEXT_MAX]; /* metrics.token_file (live) */
+    bool metrics_open;                        /* metrics.open: false (live) */
+    uint32_t metrics_spaces;                  /* metrics.spaces, with series of their own: 64 */
+    char metrics_buckets[CONFIG_TEXT_MAX];    /* metrics.buckets, in us: "" = the usual */
+    char log_level[CONFIG_TEXT_MAX];          /* log.level: error, warning, info, debug (live) */
+    char log_format[CONFIG_TEXT_MAX];         /* log.format: text, json, journald */
+    uint8_t sources[CONFIG_KEYS_MAX];         /* enum config_source, in the table's order */
     uint32_t space_count;
     struct space_override spaces[CONFIG_SPACES_MAX]; /* spaces (live) */
 };

@@ -1,20 +1,23 @@
 #include "daemon/base/config_table.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
 #include "daemon/base/config.h"
+#include "daemon/base/durations.h"
+#include "daemon/base/listen_address.h"
 
 /* sockaddr_un.sun_path holds 108 bytes with the closing zero. */
 enum { SOCKET_PATH_BYTES_MAX = 107 };
 
 /* TCP is not encrypted and, by default, not authenticated: it never leaves the machine. */
-static bool is_loopback(const char *host)
+static bool is_local(const char *text)
 {
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+    return !text[0] || listen_address_parse(text, NULL);
+}
+
+static bool are_buckets(const char *text)
+{
+    return !text[0] || durations_parse(text, NULL);
 }
 
 #define AT(field) offsetof(struct config, field)
@@ -32,7 +35,7 @@ const struct config_key config_keys[] = {
      "authenticated."},
     {.name = "tcp.host", .type = CONFIG_TEXT, .offset = AT(tcp_host), .max = 45,
      .text = "127.0.0.1", .rule = "a loopback address (127.0.0.0/8 or ::1)",
-     .check = is_loopback, .help = "Address to serve on, numeric."},
+     .check = listen_address_is_loopback, .help = "Address to serve on, numeric."},
     {.name = "tcp.port", .type = CONFIG_NUMBER32, .offset = AT(tcp_port), .max = 65535,
      .number = 7423, .help = "TCP port; 0 lets the system choose, the log says which."},
 
@@ -243,6 +246,25 @@ const struct config_key config_keys[] = {
     {.name = "persist.key_file", .type = CONFIG_TEXT, .offset = AT(persist_key_file),
      .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "File with a secret of 1 to 256 bytes: "
      "snapshots are signed with it (HMAC), and others are not loaded. Empty for none."},
+
+    {.name = "metrics.listen", .type = CONFIG_TEXT, .live = true, .offset = AT(metrics_listen),
+     .max = SOCKET_PATH_BYTES_MAX, .text = "", .check = is_local, .rule = "a loopback "
+     "ADDRESS:PORT or a path", .help = "Serve /metrics, /healthz and /readyz over HTTP there: "
+     "127.0.0.1:7424, [::1]:7424 or the path of a Unix socket, which gets the permissions of "
+     "socket.mode; empty for nowhere."},
+    {.name = "metrics.token_file", .type = CONFIG_TEXT, .live = true,
+     .offset = AT(metrics_token_file), .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "File with "
+     "the token (1 to 255 visible characters) that /metrics asks for, as bearer or as the password "
+     "of basic; others must not be able to read it."},
+    {.name = "metrics.open", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(metrics_open),
+     .number = false, .help = "Serve /metrics without a token, to all who may connect there."},
+    {.name = "metrics.spaces", .type = CONFIG_NUMBER32, .offset = AT(metrics_spaces), .max = 256,
+     .number = 64, .help = "Spaces that have series of their own in /metrics; the others are "
+     "counted together, as other."},
+    {.name = "metrics.buckets", .type = CONFIG_TEXT, .offset = AT(metrics_buckets),
+     .max = CONFIG_TEXT_MAX - 1, .text = "", .check = are_buckets, .rule = "up to 24 whole numbers "
+     "that rise", .help = "Bounds of the histograms in /metrics, in microseconds: \"100 1000 "
+     "10000\"; empty for sixteen from 50 us to 10 s."},
 
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/socket_file.h"
 #include "daemon/net/connection.h"
 #include "daemon/net/ration.h"
 
@@ -70,43 +70,12 @@ static enum status listener_start(struct listener *l, const char *what, int rc, 
     return STATUS_OK;
 }
 
-/* Removes the socket file of a daemon that was killed; leaves anything else alone. */
-static enum status clear_stale(const char *path, struct failure *f)
-{
-    struct stat st;
-    if (lstat(path, &st)) {
-        if (errno == ENOENT) return STATUS_OK;
-        return failure_set(f, status_from_errno(-errno), DETAIL_SYSTEM, "%s: %s", path,
-                           strerror(errno));
-    }
-    if (!S_ISSOCK(st.st_mode))
-        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_SYSTEM,
-                           "%s exists and is not a socket; it is left alone", path);
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    int fd = fault_here("listener: probe")
-                 ? (errno = EMFILE, -1)
-                 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return failure_set(f, status_from_errno(-errno), DETAIL_SYSTEM, "socket: %s",
-                           strerror(errno));
-    bool dead = connect(fd, (struct sockaddr *)&address, sizeof address) && errno == ECONNREFUSED;
-    close(fd);
-    if (!dead)
-        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_SYSTEM,
-                           "%s: another daemon is serving there", path);
-    if (unlink(path) && errno != ENOENT)
-        return failure_set(f, status_from_errno(-errno), DETAIL_SYSTEM, "%s: cannot remove: %s",
-                           path, strerror(errno));
-    return STATUS_OK;
-}
-
 enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, struct failure *f)
 {
     struct listener *l;
     if (strlen(path) >= sizeof l->path)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM, "%s: path too long", path);
-    enum status st = clear_stale(path, f);
+    enum status st = socket_file_clear(path, f);
     if (!st) st = listener_create(n, false, &l, f);
     if (st) return st;
     /* The socket file never has wider permissions than asked for, not even between bind and

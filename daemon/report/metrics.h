@@ -11,7 +11,7 @@
 #include "daemon/report/sources.h"
 #include "daemon/report/space_counts.h"
 
-enum { METRICS_SPACES_MAX = SPACES_COUNTED, METRICS_TIMED_MAX = 256 };
+enum { METRICS_SPACES_MAX = SPACES_COUNTED_MAX, METRICS_TIMED_MAX = 256 };
 
 struct metrics_space {
     struct space_counts counts;

@@ -10,7 +10,7 @@
 #include "daemon/base/job.h"
 #include "daemon/store/space.h"
 
-enum { SPACES_COUNTED = 64 }; /* that have places, the others together apart */
+enum { SPACES_COUNTED_MAX = 256 }; /* that may have places, as metrics.spaces says */
 
 struct space_counts {
     char name[SPACE_NAME_MAX + 1];

@@ -5,7 +5,7 @@
 void stats_init(struct stats *s, const char *buckets)
 {
     memset(s, 0, sizeof *s);
-    durations_parse(buckets, &s->bounds);
+    durations_parse(buckets[0] ? buckets : STATS_BUCKETS_US, &s->bounds);
 }
 
 void stats_add(struct stats *s, enum operation operation, enum backend_id backend,

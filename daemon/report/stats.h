@@ -32,7 +32,7 @@ struct stats {
     struct durations decided, durations[OPERATION_MAX][4];
 };
 
-/* buckets: as durations_parse reads them. */
+/* buckets: as durations_parse reads them; "": STATS_BUCKETS_US. */
 void stats_init(struct stats *s, const char *buckets);
 /* Counts an answered request. backend: that ran it; NONE: the loop did, or nobody. */
 void stats_add(struct stats *s, enum operation operation, enum backend_id backend,

@@ -16,6 +16,7 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
 #include "daemon/request/principals.h"
+#include "daemon/request/probe.h"
 #include "daemon/request/progress.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
@@ -283,7 +284,7 @@ enum status pipeline_create(const struct pipeline_options *options, struct pipel
     if (!p) return STATUS_RESOURCE_EXHAUSTED;
     pipeline_take_options(p, options);
     enum status st = jobs_init(p);
-    if (!st) st = space_counts_init(&p->spaces, SPACES_COUNTED, p->config);
+    if (!st) st = space_counts_init(&p->spaces, p->config->metrics_spaces, p->config);
     if (st) {
         pipeline_destroy(p);
         return st;
@@ -292,7 +293,7 @@ enum status pipeline_create(const struct pipeline_options *options, struct pipel
     scheduler_init(&p->scheduler, &none, p->worker_count);
     settings_apply(p);
     scheduler_set_server(&p->scheduler, SERVER_CPU, true, 2 * p->worker_count + 2, 0);
-    stats_init(&p->stats, STATS_BUCKETS_US);
+    stats_init(&p->stats, p->config->metrics_buckets);
     *out = p;
     return STATUS_OK;
 }
@@ -300,6 +301,7 @@ enum status pipeline_create(const struct pipeline_options *options, struct pipel
 void pipeline_destroy(struct pipeline *p)
 {
     if (!p) return;
+    probe_finish(p);
     tokens_finish(&p->tokens);
     jobs_finish(p);
     principals_finish(p);

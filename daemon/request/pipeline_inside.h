@@ -22,6 +22,7 @@
  *   answers_graph, answers_attractor, answers_settings, answers   what the loop answers by itself
  *   admit       from a frame into line
  *   trials      calibration's jobs
+ *   probe       a request of the daemon's own
  *   settings    to the scheduler and the quotas
  *   shutdown    no more requests, no more backends
  *   pipeline    a turn of the loop
@@ -46,6 +47,13 @@ struct uploads {
     struct resident *next;         /* it found no place there; NULL: none */
     /* Whether a piece of it is to be uploaded: replica_wants_upload, or what a test plays. */
     bool (*wants)(const struct backend *gpu, const struct resident *of);
+};
+
+struct probe {
+    struct space *space; /* NULL: none yet */
+    bool out;
+    uint64_t next_ns;
+    struct readiness *told;
 };
 
 #define TELL_GAP_NS UINT64_C(200000000) /* between two frames that say how far a request is */
@@ -84,6 +92,7 @@ struct pipeline {
 
     struct stats stats;
     struct spaces_counted spaces;
+    struct probe probe;
     uint64_t instance;
     uint64_t started_ns;
     uint8_t token[TOKEN_BYTES_MAX];

@@ -15,8 +15,9 @@ allowed() {
     net | wire | sched | exec | persist) echo "$below" ;;
     ops | cards) echo "$below exec" ;;
     report | learn) echo "$middle ops cards" ;;
+    http) echo "base report" ;;
     request) echo "$middle ops cards report learn persist" ;;
-    engine | main) echo "$middle ops cards report learn persist request engine" ;;
+    engine | main) echo "$middle ops cards report learn persist request http engine" ;;
     gpu) echo "base heap kernels" ;;
     client) echo "" ;; # it stands alone: a copy of it builds elsewhere
     *) echo "" ;;

@@ -97,6 +97,8 @@ Test(torture, every_site_of_starting_up)
     cr_assert(fd >= 0 && write(fd, "secret\n", 7) == 7);
     close(fd);
     strcpy(h.options.config.token_file, token_path);
+    strcpy(h.options.config.metrics_token_file, token_path);
+    snprintf(h.options.config.metrics_listen, CONFIG_TEXT_MAX, "%s/http", h.place.directory);
     h.options.config.tcp_enabled = true;
     h.options.config.tcp_port = 0;
     h.options.handle_signals = true;
@@ -106,6 +108,7 @@ Test(torture, every_site_of_starting_up)
     uint32_t nth = 1;
     for (;; nth++) {
         ino_t stale = leave_stale_socket(h.place.socket_path);
+        ino_t stale_http = leave_stale_socket(h.options.config.metrics_listen);
         struct engine *e = NULL;
         struct failure f = {0};
         fault_arm(nth);
@@ -126,10 +129,14 @@ Test(torture, every_site_of_starting_up)
         bool left = stat(h.place.socket_path, &sb) == 0;
         cr_assert(!left || (site && sb.st_ino == stale), "%s leaves its socket behind",
                   site ? site : "nothing");
+        left = stat(h.options.config.metrics_listen, &sb) == 0;
+        cr_assert(!left || (site && sb.st_ino == stale_http), "%s leaves HTTP's socket behind",
+                  site ? site : "nothing");
         unlink(h.place.socket_path);
+        unlink(h.options.config.metrics_listen);
         if (!site) break;
     }
-    cr_assert(nth > 20, "only %u sites", nth);
+    cr_assert(nth > 30, "only %u sites", nth);
     unlink(token_path);
     rmdir(h.place.directory);
 }

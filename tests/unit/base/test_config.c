@@ -79,6 +79,9 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect(c.persist_on_stop);
     cr_expect_eq(c.persist_keep, 2);
     cr_expect_str_eq(c.persist_key_file, "");
+    cr_expect_str_eq(c.metrics_listen, "");
+    cr_expect_not(c.metrics_open);
+    cr_expect_eq(c.metrics_spaces, 64);
     cr_expect_str_eq(c.log_level, "info");
     cr_expect_eq(c.quotas.host_mib, 0);
     cr_expect_eq(c.quotas.vram_mib, 0);
@@ -173,6 +176,11 @@ Test(config, every_key_is_read)
     want.persist_on_stop = false;
     want.persist_keep = 1000;
     strcpy(want.persist_key_file, "/etc/key");
+    strcpy(want.metrics_listen, "[::1]:7424");
+    strcpy(want.metrics_token_file, "/etc/metrics");
+    want.metrics_open = true;
+    want.metrics_spaces = 0;
+    strcpy(memset(want.metrics_buckets, 0, CONFIG_TEXT_MAX), "1 2");
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
     strcpy(memset(want.log_format, 0, CONFIG_TEXT_MAX), "json");
     const char *text =
@@ -205,6 +213,9 @@ Test(config, every_key_is_read)
         "\"log_lines\": 1},"
         "\"persist\": {\"dir\": \"/var/snapshots\", \"load\": \"salvage\", \"on_stop\": false,"
         "\"keep\": 1000, \"key_file\": \"/etc/key\"},"
+        "\"metrics\": {\"listen\": \"[::1]:7424\", \"token_file\": \"/etc/metrics\", \"open\": "
+        "true,"
+        "\"spaces\": 0, \"buckets\": \"1 2\"},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"log\": {\"level\": \"debug\", \"format\": "
         "\"json\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);
@@ -298,6 +309,10 @@ Test(config, texts)
             "f.json: tcp.host: '::' is not a loopback address (127.0.0.0/8 or ::1)");
     refused("{\"tcp\": {\"host\": \"\"}}",
             "f.json: tcp.host: '' is not a loopback address (127.0.0.0/8 or ::1)");
+    refused("{\"metrics\": {\"listen\": \"0.0.0.0:7424\"}}",
+            "f.json: metrics.listen: '0.0.0.0:7424' is not a loopback ADDRESS:PORT or a path");
+    refused("{\"metrics\": {\"buckets\": \"10 5\"}}",
+            "f.json: metrics.buckets: '10 5' is not up to 24 whole numbers that rise");
     refused("{\"socket\": {\"path\": \"\"}}",
             "f.json: socket.path: empty while tcp.enabled is false: nothing to listen on");
 

@@ -1,0 +1,34 @@
+#include "daemon/engine_memory.h"
+
+#include <uv.h>
+
+#include "daemon/net/connection.h"
+
+/* The part of the memory bound that is reserved for receive buffers and small replies: a
+ * sixteenth, but at most this. Otherwise a client that fills the memory would also keep others
+ * from sending the requests that drop something. */
+enum { RESERVE_SHARE = 16, RESERVE_BYTES_MAX = 256 << 20 };
+
+static uint64_t memory_bytes(const struct config *c)
+{
+    if (c->memory_mib_max) return c->memory_mib_max << 20;
+    return uv_get_total_memory() / 4 * 3;
+}
+
+enum status engine_memory_build(const struct config *c, const struct vector_kernels *kernels,
+                                struct heap **heap, struct store **store, struct failure *f)
+{
+    uint64_t bytes_max = memory_bytes(c), reserve = bytes_max / RESERVE_SHARE;
+    enum status st = heap_create(bytes_max, heap);
+    if (st)
+        return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
+                           (unsigned long long)(bytes_max >> 20));
+    st = heap_start_releaser(*heap);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "no thread for the heap");
+    heap_limit_cache(*heap, c->cache_mib_max << 20);
+    heap_reserve(*heap, reserve < RESERVE_BYTES_MAX ? reserve : RESERVE_BYTES_MAX, RECEIVE_BYTES);
+    st = store_create(*heap, kernels, store);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
+    store_limit_collections(*store, c->collection_max);
+    return STATUS_OK;
+}
