@@ -5,6 +5,7 @@
 #include "client/cli/text/format.h"
 #include "client/cli/text/utf8.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -44,6 +45,19 @@ static int exit_of_failure(const struct cli *cli, ea_status status)
     /* The socket's mode, not the daemon, said no. */
     if (status == EA_PERMISSION_DENIED && detail == DETAIL_SYSTEM) return CLI_UNREACHABLE;
     return cli_exit_of(status);
+}
+
+/* What could not be opened for want of memory says so in the system's words. */
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+int cli_file_error(const char *error)
+{
+    bool memory = ends_with(error, "out of memory") || ends_with(error, strerror(ENOMEM));
+    return cli_error(memory ? CLI_NO_MEMORY : CLI_FILE, "%s", error);
 }
 
 int cli_failed(struct cli *cli, ea_status status, const char *what)

@@ -67,6 +67,9 @@ int cli_run(struct cli *cli, int argc, char **argv);
 void cli_parse(struct cli *cli, const struct command *self, void *input, int argc, char **argv);
 /* "engram-accel: ..." on standard error; gives `code`. */
 int cli_error(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same for a reader or writer of files, which has left its error: one that ends with "out of
+ * memory" gives CLI_NO_MEMORY, any other CLI_FILE. */
+int cli_file_error(const char *error);
 /* The same for a call of the client library that failed; `what` may be NULL. */
 int cli_failed(struct cli *cli, ea_status status, const char *what);
 int cli_exit_of(ea_status status);

@@ -10,25 +10,40 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* "merges 1,550 / 4,999  12.3 s of some 30 s" */
-static void say(char *out, size_t bytes, const ea_progress_report *r)
+/* Of the whole if it was foreseen, else of this phase; 0: nobody knows. */
+static uint64_t left_ns(const ea_progress_report *r, double a_second)
 {
-    struct text done, total, elapsed, foreseen;
+    if (r->foreseen_us > r->elapsed_us) return (r->foreseen_us - r->elapsed_us) * 1000;
+    bool ends = r->total > r->done && r->phase != EA_PHASE_MERGES; /* whose total is a bound */
+    return ends && a_second > 0 ? (uint64_t)((double)(r->total - r->done) / a_second * 1e9) : 0;
+}
+
+/* "merges 1,550 / 4,999, 129/s  12.3 s, some 27 s left" */
+static void say(char *out, size_t bytes, const ea_progress_report *r,
+                const ea_progress_report *first)
+{
+    struct text done, total, elapsed, rate, left;
+    double seconds = (double)(r->elapsed_us - first->elapsed_us) / 1e6, a_second = 0;
+    if (r->done > first->done && seconds > 0) a_second = (double)(r->done - first->done) / seconds;
     int n = snprintf(out, bytes, "%s", ea_phase_name(r->phase));
     if (r->total)
         n +=
             snprintf(out + n, bytes - (size_t)n, " %s / %s%s", format_count(&done, r->done),
                      r->phase == EA_PHASE_MERGES ? "at most " : "", format_count(&total, r->total));
+    if (a_second >= 1)
+        n +=
+            snprintf(out + n, bytes - (size_t)n, ", %s/s", format_count(&rate, (uint64_t)a_second));
     n += snprintf(out + n, bytes - (size_t)n, "  %s", format_ns(&elapsed, r->elapsed_us * 1000));
-    if (r->foreseen_us > r->elapsed_us)
-        snprintf(out + n, bytes - (size_t)n, " of some %s",
-                 format_ns(&foreseen, r->foreseen_us * 1000));
+    if (left_ns(r, a_second))
+        snprintf(out + n, bytes - (size_t)n, ", some %s left",
+                 format_ns(&left, left_ns(r, a_second)));
 }
 
-void long_call_line(char *out, size_t out_bytes, const ea_progress_report *r, unsigned width)
+void long_call_line(char *out, size_t out_bytes, const ea_progress_report *r,
+                    const ea_progress_report *first, unsigned width)
 {
     char said[160], tail[200], bar[41];
-    say(said, sizeof said, r);
+    say(said, sizeof said, r, first);
     double part = r->total ? (double)r->done / (double)r->total : 0;
     snprintf(tail, sizeof tail, " %3.0f %%  %s", 100 * part, said);
     size_t used = table_width(tail) + 3;
@@ -51,7 +66,7 @@ static void draw(struct long_call *l)
     struct winsize size = {0};
     char line[256];
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20;
-    long_call_line(line, sizeof line, &l->last, known ? size.ws_col : 80);
+    long_call_line(line, sizeof line, &l->last, &l->first, known ? size.ws_col : 80);
     fprintf(stderr, "\r%s\033[K", line);
     fflush(stderr);
     l->drawn = true;
@@ -62,6 +77,8 @@ static bool hear(ea_client *c, const ea_progress_report *report, void *user)
 {
     struct long_call *l = user;
     (void)c;
+    if (!l->told || l->first.phase != report->phase || report->done < l->last.done)
+        l->first = *report;
     l->last = *report;
     l->told = true;
     interrupt_politely(true);
@@ -86,8 +103,9 @@ int long_call_end(struct long_call *l, struct cli *cli, ea_status status, const 
     l->drawn = false;
     if (!status) return CLI_OK;
     if (status != EA_CANCELLED || !l->stopped) return cli_failed(cli, status, what);
-    say(said, sizeof said, &l->last);
-    return cli_error(CLI_INTERRUPTED, "%s: interrupted (%s): %s", what, said, undone);
+    say(said, sizeof said, &l->last, &l->last);
+    return cli_error(CLI_INTERRUPTED, "%s: interrupted (%s): %s", what ? what : "the request", said,
+                     undone);
 }
 
 void long_call_predicted(const struct cli *cli, const char *name, const ea_meta *meta,

@@ -14,6 +14,7 @@ struct long_call {
     bool told;    /* the daemon has said how far it is: `last` */
     bool stopped; /* by Ctrl-C */
     ea_progress_report last;
+    ea_progress_report first; /* of the phase that `last` is of: its rate counts from there */
 };
 
 /* Until long_call_end, calls of cli->client are watched. */
@@ -27,7 +28,9 @@ int long_call_end(struct long_call *l, struct cli *cli, ea_status status, const 
 void long_call_predicted(const struct cli *cli, const char *name, const ea_meta *meta,
                          const char *undone);
 
-/* Writes the line, at most `width` columns: "[===>      ]  31 %  merges 1,550 / 4,999  12.3 s". */
-void long_call_line(char *out, size_t out_bytes, const ea_progress_report *r, unsigned width);
+/* Writes the line, at most `width` columns: "[===>   ]  31 %  pairs 1,550 / 4,999, 129/s  12.3 s,
+ * some 27 s left". first: the first report of this phase. */
+void long_call_line(char *out, size_t out_bytes, const ea_progress_report *r,
+                    const ea_progress_report *first, unsigned width);
 
 #endif

@@ -264,6 +264,25 @@ def prints(t):
               "$PAGER, %d rows: %d %s" % (rows, code, lines[:3]))
 
 
+def shows(t):
+    """What may last says how far it is."""
+    with open("slow.csv", "w", encoding="utf-8") as f:
+        f.writelines("%d,%d\n" % (i, i + 1) for i in range(3000))
+    for words, says in ((("norms", "slow.csv", "--out", "no.npy"), b"3,000 rows"),
+                        (("load", "slow", "slow.csv", "--create", "--metric", "l2"), b"KiB/s"),
+                        (("fetch", "slow", "1", "2", "--out", "f.npy"), b"2 / 2 rows"),
+                        (("delete", "slow", "1", "2"), b"100 %"),
+                        (("ping", "--count", "3"), b"3 / 3"),
+                        (("graph", "set", "g", "kinds.tsv"), b"100 %"),
+                        (("graph", "remove", "g", "24"), b"100 %"),
+                        (("bench", "--operation", "ping", "--seconds", "0.3"), b"/s, "),
+                        (("bench", "--rows", "100", "--seconds", "0.05"), b"100 / 100 rows")):
+        shown = t.on_terminal(*words)[1]
+        check(says in shown and shown.count(b"\r\033[K") + shown.count(b"\033[K") >= 2,
+              "%s: %r" % (" ".join(words), shown))
+    t.run("collection", "drop", "slow")
+
+
 def everything(t):
     import random
     random.seed(3)
@@ -274,6 +293,7 @@ def everything(t):
     t.run("graph", "load", "g", "g.tsv", "--create")
     reads(t, values)
     prints(t)
+    shows(t)
     schemas(t)
 
 

@@ -224,9 +224,15 @@ def out_of_memory(t):
         return
     def bound():
         resource.setrlimit(resource.RLIMIT_AS, (60 << 20, 60 << 20))
-    p = subprocess.run(t.start + ["graph", "load", "h", "big.s.npy", "big.s.npy", "--create", "--replace"],
-                       capture_output=True, text=True, timeout=60, preexec_fn=bound)
-    judge("no memory", p.returncode, 6, p.stderr, "out of memory")
+    with open("many.txt", "w", encoding="utf-8") as f:
+        f.write("1 plain\n" * 2500000)
+    for words in (["graph", "load", "h", "big.s.npy", "big.s.npy", "--create", "--replace"],
+                  ["graph", "set", "g", "many.txt"],
+                  ["knn", "rows", "--query-id", "1", "--names", "many.txt"]):
+        p = subprocess.run(t.start + words, capture_output=True, text=True, timeout=60,
+                           preexec_fn=bound)
+        judge("no memory: " + " ".join(words), p.returncode, 6, p.stderr, "memory")
+    os.remove("many.txt")
 
 
 def narrow(t):

@@ -183,7 +183,7 @@ static int read_weights(const char *path, float **weights, uint32_t *dimension)
     int code = CLI_OK;
     uint64_t got = 0;
     if (!vectors_file_open(&file, path, VECTORS_OF_FLOATS))
-        code = cli_error(CLI_FILE, "%s", file.error);
+        code = cli_file_error(file.error);
     else if (file.rows != file.columns || file.rows > EA_ATTRACTOR_DIMENSION_MAX)
         code = cli_error(CLI_FILE, "%s: %" PRIu64 " x %" PRIu64 " weights, not square, or too many",
                          path, file.rows, file.columns);
@@ -193,7 +193,7 @@ static int read_weights(const char *path, float **weights, uint32_t *dimension)
         if (!*weights)
             code = cli_error(CLI_NO_MEMORY, "out of memory");
         else if (!vectors_file_read(&file, *weights, file.rows, &got))
-            code = cli_error(CLI_FILE, "%s", file.error);
+            code = cli_file_error(file.error);
     }
     vectors_file_close(&file);
     return code;

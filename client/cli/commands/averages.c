@@ -1,9 +1,11 @@
 /* averages: norms of vectors, and the weighted mean of rows. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/long_call.h"
 #include "client/cli/files/arrays.h"
 #include "client/cli/files/ids.h"
 #include "client/cli/files/vectors_file.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/progress.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,7 +48,7 @@ static error_t norms_parse(int key, char *text, struct argp_state *state)
 static int norms_open(struct norms_command *o, struct cli *cli)
 {
     if (!vectors_file_open(&o->file, o->path, VECTORS_OF_FLOATS))
-        return cli_error(CLI_FILE, "%s", o->file.error);
+        return cli_file_error(o->file.error);
     int code = cli_info(cli);
     if (code) return code;
     uint64_t body = cli->info.body_bytes_max;
@@ -56,7 +58,7 @@ static int norms_open(struct norms_command *o, struct cli *cli)
     o->norms = reallocarray(NULL, o->block, sizeof *o->norms);
     if (!o->rows || !o->norms) return cli_error(CLI_NO_MEMORY, "out of memory");
     if (o->out && !npy_writer_open(&o->writer, o->out, NPY_WRITE_FLOAT32, 1, o->file.rows, 1))
-        return cli_error(CLI_FILE, "%s", o->writer.error);
+        return cli_file_error(o->writer.error);
     return CLI_OK;
 }
 
@@ -81,18 +83,24 @@ static void norms_print(struct norms_command *o, const struct cli *cli, uint64_t
 static int norms_ask(struct norms_command *o, struct cli *cli)
 {
     uint64_t n;
+    struct progress progress;
+    progress_start(&progress, o->file.rows, 4 * o->file.columns, clock_ns());
     while (o->done < o->file.rows) {
         if (!vectors_file_read(&o->file, o->rows, o->block, &n))
-            return cli_error(CLI_FILE, "%s", o->file.error);
+            return cli_file_error(o->file.error);
         ea_status status = ea_norms(cli->client, o->rows, n, (uint32_t)o->file.columns, o->norms);
+        if (status) progress_finish(&progress);
         if (status) return cli_failed(cli, status, o->path);
         if (!o->out)
             norms_print(o, cli, n);
         else if (!npy_writer_append(&o->writer, o->norms, n))
-            return cli_error(CLI_FILE, "%s", o->writer.error);
+            return cli_file_error(o->writer.error);
         o->done += n;
+        if (cli->json && !o->out) continue; /* they are printed as they come */
+        progress_show(&progress, o->done, clock_ns());
     }
-    if (o->out && !npy_writer_finish(&o->writer)) return cli_error(CLI_FILE, "%s", o->writer.error);
+    progress_finish(&progress);
+    if (o->out && !npy_writer_finish(&o->writer)) return cli_file_error(o->writer.error);
     if (!o->out && !cli->json) cli_table_print(o->table);
     if (o->out && cli->json) {
         struct json j;
@@ -215,6 +223,8 @@ static int average_run(struct cli *cli, const struct command *self, int argc, ch
     if (!code && !(mean = calloc(about.dimension, sizeof *mean)))
         code = cli_error(CLI_NO_MEMORY, "out of memory");
     if (!code) {
+        struct long_call call;
+        long_call_begin(&call, cli);
         status = ea_weighted_average(cli->client,
                                      &(ea_average_question){.collection = o.name,
                                                             .ids = o.ids.list,
@@ -222,8 +232,8 @@ static int average_run(struct cli *cli, const struct command *self, int argc, ch
                                                             .count = o.ids.count,
                                                             .dimension = about.dimension},
                                      mean);
-        code =
-            status ? cli_failed(cli, status, o.name) : average_tell(&o, cli, mean, about.dimension);
+        code = long_call_end(&call, cli, status, o.name, "nothing was computed");
+        if (!code) code = average_tell(&o, cli, mean, about.dimension);
     }
     ids_free(&o.ids);
     free(o.weights);

@@ -21,6 +21,7 @@ struct bench_options {
     uint64_t connections, depth, rows, dimension, batch, k, candidates;
     double rate, seconds;
     bool report;
+    const char *label; /* before a line of progress: "3 of 8, "; or NULL */
 };
 
 struct bench_result {

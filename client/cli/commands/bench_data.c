@@ -1,6 +1,7 @@
 #include "client/cli/commands/bench.h"
 
 #include "client/cli/interrupt.h"
+#include "client/cli/text/progress.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ static int fill(struct bench_data *d, struct cli *cli, uint64_t rows)
     float *block = malloc((uint64_t)BLOCK_ROWS * d->dimension * 4);
     uint64_t *ids = malloc(BLOCK_ROWS * sizeof *ids);
     int code = block && ids ? CLI_OK : cli_error(CLI_NO_MEMORY, "out of memory");
+    struct progress progress;
+    progress_start(&progress, rows, 4 * (uint64_t)d->dimension, clock_ns());
     for (uint64_t at = 0; at < rows && !code && !interrupt_seen(); at += BLOCK_ROWS) {
         uint64_t n = rows - at < BLOCK_ROWS ? rows - at : BLOCK_ROWS;
         random_vectors(block, n * d->dimension, &seed);
@@ -42,8 +45,11 @@ static int fill(struct bench_data *d, struct cli *cli, uint64_t rows)
                                                 .count = n,
                                                 .dimension = d->dimension},
                                      NULL);
+        if (status) progress_finish(&progress);
         if (status) code = cli_failed(cli, status, "filling the collection");
+        progress_show(&progress, at + n, clock_ns());
     }
+    progress_finish(&progress);
     free(block);
     free(ids);
     return code;

@@ -1,16 +1,19 @@
 #include "client/cli/commands/bench.h"
 
 #include "client/cli/interrupt.h"
+#include "client/cli/text/format.h"
 #include "client/cli/text/progress.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define DRAIN_NS UINT64_C(10000000000) /* for replies after the last send */
 #define NEVER_NS UINT64_MAX
 #define IDLE_NS  UINT64_C(100000000)
+#define SHOW_NS  UINT64_C(200000000)
 
 struct bench_connection;
 
@@ -35,6 +38,7 @@ struct drive {
     struct pollfd *polls;
     uint64_t start_ns, end_ns;
     uint64_t turn; /* the connection that sends next */
+    uint64_t drawn_ns;
     bool lost;
 };
 
@@ -199,16 +203,33 @@ static int open_connections(struct drive *v, const struct cli *cli)
     return CLI_OK;
 }
 
+/* "knn: 12,345 requests, 4,115/s, 2 s left", on a terminal. */
+static void show(struct drive *v, uint64_t now_ns)
+{
+    struct text done, rate, left;
+    if (!v->drawn_ns || now_ns - v->drawn_ns < SHOW_NS) return;
+    double seconds = (double)(now_ns - v->start_ns) / 1e9;
+    v->drawn_ns = now_ns;
+    fprintf(stderr, "\r%s%s: %s, %s/s, %s left\033[K", v->o->label ? v->o->label : "",
+            bench_operation_names[v->o->operation], format_many(&done, v->out->done, "request"),
+            format_count(&rate, (uint64_t)((double)v->out->done / seconds)),
+            format_ns(&left, v->end_ns > now_ns ? v->end_ns - now_ns : 0));
+    fflush(stderr);
+}
+
 static void run(struct drive *v)
 {
     v->start_ns = clock_ns();
+    v->drawn_ns = isatty(STDERR_FILENO) ? v->start_ns : 0;
     v->end_ns = v->start_ns + (uint64_t)(v->o->seconds * 1e9);
     uint64_t now_ns = v->start_ns;
     while (now_ns < v->end_ns && !v->lost && !interrupt_seen()) {
         uint64_t next_ns = send_due(v, now_ns);
         wait_and_pump(v, next_ns < v->end_ns ? next_ns : v->end_ns);
         now_ns = clock_ns();
+        show(v, now_ns);
     }
+    if (v->drawn_ns) fputs("\r\033[K", stderr);
     uint64_t stop_ns = now_ns < v->end_ns ? now_ns : v->end_ns;
     if (v->o->rate > 0)
         while (intended_ns(v, v->out->sent + v->out->unsent) < stop_ns)

@@ -333,7 +333,7 @@ static int cluster_run(struct cli *cli, const struct command *self, int argc, ch
     if (!code && o.times_path)
         code = arrays_read_column(o.times_path, "one time a row", &o.times, &o.time_count);
     if (!code && o.names_path && !names_open(&o.names, o.names_path))
-        code = cli_error(CLI_FILE, "%s", o.names.error);
+        code = cli_file_error(o.names.error);
     if (!code) code = cli_connect(cli);
     if (!code && o.out && !o.dry_run) code = files_writable(o.out);
     if (!code) code = ask(&o, cli);

@@ -114,8 +114,7 @@ static error_t complete_parse(int key, char *text, struct argp_state *state)
 static int open_mask(struct complete_command *o)
 {
     struct vectors_file *m = &o->mask;
-    if (!vectors_file_open(m, o->mask_path, VECTORS_OF_MARKS))
-        return cli_error(CLI_FILE, "%s", m->error);
+    if (!vectors_file_open(m, o->mask_path, VECTORS_OF_MARKS)) return cli_file_error(m->error);
     if (m->columns != o->cues.dimension)
         return cli_error(CLI_FILE, "%s: marks %" PRIu64 " numbers, the cues have %u", o->mask_path,
                          m->columns, o->cues.dimension);
@@ -138,7 +137,7 @@ static int open_all(struct complete_command *o, struct cli *cli)
     int code = queries_open_file(&o->cues, o->cues_path);
     o->cues.file.any_number = o->mask_path != NULL;
     if (!code && o->names_path && !names_open(&o->names, o->names_path))
-        code = cli_error(CLI_FILE, "%s", o->names.error);
+        code = cli_file_error(o->names.error);
     if (!code) code = cli_info(cli);
     if (code) return code;
     ea_collection_info about;
@@ -151,7 +150,7 @@ static int open_all(struct complete_command *o, struct cli *cli)
     if (!code && o->mask_path) code = open_mask(o);
     if (!code && o->out &&
         !npy_writer_open(&o->writer, o->out, NPY_WRITE_FLOAT32, 2, o->cues.total, about.dimension))
-        code = cli_error(CLI_FILE, "%s", o->writer.error);
+        code = cli_file_error(o->writer.error);
     if (code) return code;
     o->table = table_create(o->names_path ? heads : bare);
     if (!o->table) return cli_error(CLI_NO_MEMORY, "out of memory");
@@ -201,7 +200,7 @@ static int take(struct complete_command *o, const struct cli *cli)
             tell_row(o, r, i);
     }
     if (o->out && !npy_writer_append(&o->writer, r->states, r->rows))
-        return cli_error(CLI_FILE, "%s", o->writer.error);
+        return cli_file_error(o->writer.error);
     o->done += r->rows;
     progress_show(&o->progress, o->done, clock_ns());
     return CLI_OK;
@@ -222,10 +221,10 @@ static int ask(struct complete_command *o, struct cli *cli, const float *cues, u
                                      .unit = o->unit};
     uint64_t got = n, wanted = o->mask.rows == 1 ? !o->mask.next_row : n;
     if (o->marks && wanted && !vectors_file_read_marks(&o->mask, o->marks, wanted, &got))
-        return cli_error(CLI_FILE, "%s", o->mask.error);
+        return cli_file_error(o->mask.error);
     uint64_t step = o->mask.rows == 1 ? 0 : o->cues.dimension;
     if (o->marks && !vectors_file_check_known(&o->cues.file, cues, n, o->marks, step))
-        return cli_error(CLI_FILE, "%s", o->cues.file.error);
+        return cli_file_error(o->cues.file.error);
     ea_status status = ea_complete(cli->client, &question, &o->result);
     if (status) return cli_failed(cli, status, o->name);
     return take(o, cli);
@@ -239,8 +238,7 @@ static int ask_all(struct complete_command *o, struct cli *cli)
     while (!(code = queries_next(&o->cues, &cues, &n)) && n)
         if ((code = ask(o, cli, cues, n))) break;
     progress_finish(&o->progress);
-    if (!code && o->out && !npy_writer_finish(&o->writer))
-        code = cli_error(CLI_FILE, "%s", o->writer.error);
+    if (!code && o->out && !npy_writer_finish(&o->writer)) code = cli_file_error(o->writer.error);
     if (code) return code;
     if (!cli->json) cli_table_print(o->table);
     if (o->out && !cli->json)

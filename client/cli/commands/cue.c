@@ -1,5 +1,6 @@
 #include "client/cli/commands/cue.h"
 
+#include "client/cli/long_call.h"
 #include "client/cli/text/format.h"
 #include "client/cli/commands/nodes_fetch.h"
 
@@ -43,7 +44,7 @@ static int collect(struct cue_hits *h, const ea_result *r, uint64_t first)
             if (!(score > 0))
                 h->cue->unlike++;
             else if (!seeds_add(&h->all, first + q, r->ids[q * r->columns + i], score))
-                return cli_error(CLI_FILE, "%s", h->all.error);
+                return cli_file_error(h->all.error);
         }
     return CLI_OK;
 }
@@ -55,7 +56,9 @@ static int find_similar(struct cue_hits *h, struct cli *cli)
     const float *rows;
     uint64_t n, done = 0;
     int code;
+    struct long_call call;
     while (!(code = queries_next(&cue->queries, &rows, &n)) && n) {
+        long_call_begin(&call, cli);
         ea_status status = ea_knn(cli->client,
                                   &(ea_knn_question){.collection = cue->collection,
                                                      .queries = rows,
@@ -63,7 +66,8 @@ static int find_similar(struct cue_hits *h, struct cli *cli)
                                                      .dimension = cue->queries.dimension,
                                                      .k = cue->k},
                                   &result);
-        code = status ? cli_failed(cli, status, cue->collection) : collect(h, &result, done);
+        code = long_call_end(&call, cli, status, cue->collection, "nothing was found");
+        if (!code) code = collect(h, &result, done);
         if (code) break;
         meta_total_add(&cue->meta, result.meta);
         done += n;
@@ -80,7 +84,7 @@ static int keep_nodes(const ea_nodes *part, uint64_t first, void *user)
         if (!part->found[i])
             h->cue->strangers++;
         else if (!seeds_add(h->seeds, seed->set, seed->id, seed->activation))
-            return cli_error(CLI_FILE, "%s", h->seeds->error);
+            return cli_file_error(h->seeds->error);
     }
     return CLI_OK;
 }
@@ -109,7 +113,7 @@ int cue_ask(struct cue *cue, struct cli *cli, const char *graph, struct seeds *s
     struct cue_hits h = {.cue = cue, .seeds = seeds};
     int code = open_queries(cue, cli);
     if (!code) code = find_similar(&h, cli);
-    if (!code && !seeds_arrange(&h.all)) code = cli_error(CLI_FILE, "%s", h.all.error);
+    if (!code && !seeds_arrange(&h.all)) code = cli_file_error(h.all.error);
     if (!code) code = nodes_fetch(cli, graph, h.all.ids, h.all.count, false, keep_nodes, &h);
     if (!code) code = check_sets(cue, seeds, graph);
     seeds_free(&h.all);

@@ -29,10 +29,10 @@ struct engine_run {
 static int open_files(struct engine_run *a)
 {
     if (!vectors_file_open(&a->cues, a->asked->cues_path, VECTORS_OF_FLOATS))
-        return cli_error(CLI_FILE, "%s", a->cues.error);
+        return cli_file_error(a->cues.error);
     a->cues.any_number = a->asked->mask_path != NULL;
     if (a->asked->mask_path && !vectors_file_open(&a->mask, a->asked->mask_path, VECTORS_OF_MARKS))
-        return cli_error(CLI_FILE, "%s", a->mask.error);
+        return cli_file_error(a->mask.error);
     if (a->asked->mask_path &&
         (a->mask.columns != a->cues.columns || (a->mask.rows != 1 && a->mask.rows != a->cues.rows)))
         return cli_error(CLI_FILE,
@@ -41,7 +41,7 @@ static int open_files(struct engine_run *a)
                          a->cues.rows, a->cues.columns);
     if (a->asked->out && !npy_writer_open(&a->writer, a->asked->out, NPY_WRITE_FLOAT32, 2,
                                           a->cues.rows, a->cues.columns))
-        return cli_error(CLI_FILE, "%s", a->writer.error);
+        return cli_file_error(a->writer.error);
     return CLI_OK;
 }
 
@@ -52,7 +52,7 @@ static int read_mask(struct engine_run *a, uint64_t n)
     bool once = a->mask.rows == 1;
     if (!a->asked->mask_path || (once && a->done)) return CLI_OK;
     if (vectors_file_read_marks(&a->mask, a->known, once ? 1 : n, &got)) return CLI_OK;
-    return cli_error(CLI_FILE, "%s", a->mask.error);
+    return cli_file_error(a->mask.error);
 }
 
 /* Of the next n cues, which are read already, what is known must be finite. */
@@ -62,7 +62,7 @@ static int check_known(struct engine_run *a, uint64_t n)
     uint64_t step = a->mask.rows == 1 ? 0 : a->cues.columns;
     if (code || !a->asked->mask_path) return code;
     if (vectors_file_check_known(&a->cues, a->block, n, a->known, step)) return CLI_OK;
-    return cli_error(CLI_FILE, "%s", a->cues.error);
+    return cli_file_error(a->cues.error);
 }
 
 static int take_memory(struct engine_run *a, const struct cli *cli)
@@ -118,8 +118,7 @@ static void print_row(const struct engine_run *a, uint64_t i)
 static int complete_block(struct engine_run *a, struct cli *cli)
 {
     uint64_t n, each = a->cues.columns;
-    if (!vectors_file_read(&a->cues, a->block, a->most, &n))
-        return cli_error(CLI_FILE, "%s", a->cues.error);
+    if (!vectors_file_read(&a->cues, a->block, a->most, &n)) return cli_file_error(a->cues.error);
     int code = check_known(a, n);
     if (code) return code;
     ea_status status =
@@ -140,7 +139,7 @@ static int complete_block(struct engine_run *a, struct cli *cli)
     }
     meta_total_add(&a->meta, a->result.meta);
     if (a->asked->out && !npy_writer_append(&a->writer, a->result.states, n))
-        return cli_error(CLI_FILE, "%s", a->writer.error);
+        return cli_file_error(a->writer.error);
     for (uint64_t i = 0; i < n; i++) {
         if (cli->json)
             print_json(a, i);
@@ -165,7 +164,7 @@ static int complete_all(struct engine_run *a, struct cli *cli)
         code = complete_block(a, cli);
     progress_finish(&a->progress);
     if (!code && a->asked->out && !npy_writer_finish(&a->writer))
-        code = cli_error(CLI_FILE, "%s", a->writer.error);
+        code = cli_file_error(a->writer.error);
     if (!code && !cli->json) {
         cli_table_print(a->table);
         meta_total_print(&a->meta, a->done, a->done == 1 ? "cue" : "cues");

@@ -116,7 +116,7 @@ static int read_edges(struct graph_add *a)
             code = cli_error(CLI_NO_MEMORY, "out of memory for %" PRIu64 " edges", a->count);
         if (!code && good) a->count += got;
     }
-    if (!good) code = cli_error(CLI_FILE, "%s", file.error);
+    if (!good) code = cli_file_error(file.error);
     edges_file_close(&file);
     return code;
 }

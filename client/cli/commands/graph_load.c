@@ -105,7 +105,7 @@ static int open_next(struct graph_load *l, unsigned i, unsigned *files)
                              "other files cannot stand among them",
                              l->paths[at]);
     if (edges_file_open(&l->file, l->paths + i, *files, l->format, l->first_id)) return CLI_OK;
-    return cli_error(CLI_FILE, "%s", l->file.error);
+    return cli_file_error(l->file.error);
 }
 
 static int find_graph(struct graph_load *l)
@@ -285,7 +285,7 @@ static int read_block(struct graph_load *l, uint64_t *got)
     if (!edges_file_read(&l->file, l->sources + l->edges, l->targets + l->edges,
                          l->weights + l->edges, max, got)) {
         progress_finish(&l->progress);
-        return cli_error(CLI_FILE, "%s", l->file.error);
+        return cli_file_error(l->file.error);
     }
     l->edges += *got;
     l->read += *got;

@@ -2,6 +2,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/files/edges_file.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/progress.h"
 #include "client/cli/files/ids.h"
 
 #define CHANGE_MAX 1000000u /* nodes or edges of a request */
@@ -56,7 +57,7 @@ static int read_edges(struct removal *o)
             if (!code) code = ids_add(&o->targets, target[i]);
         }
     }
-    if (!good) code = cli_error(CLI_FILE, "%s", file.error);
+    if (!good) code = cli_file_error(file.error);
     edges_file_close(&file);
     return code;
 }
@@ -65,6 +66,8 @@ static int remove_all(struct removal *o, struct cli *cli)
 {
     uint64_t most = cli_fit(cli->info.body_bytes_max, 256, 16, CHANGE_MAX), n;
     struct text a, b, c;
+    struct progress progress;
+    progress_start(&progress, o->ids.count, o->edges_path ? 16 : 8, clock_ns());
     for (uint64_t done = 0; done < o->ids.count; done += n) {
         const uint64_t *ids = o->ids.list + done;
         ea_graph_counts did = {0};
@@ -79,6 +82,7 @@ static int remove_all(struct removal *o, struct cli *cli)
                                                           .write = cli_expectation(cli)},
                                         &did)
                 : ea_graph_remove_nodes(cli->client, o->name, ids, n, &did);
+        if (status) progress_finish(&progress);
         if (status && done)
             cli_error(0, "%s nodes and %s edges were removed before this failed:",
                       format_count(&a, o->sum.nodes_removed),
@@ -88,7 +92,9 @@ static int remove_all(struct removal *o, struct cli *cli)
         o->sum.nodes_removed += did.nodes_removed;
         o->sum.edges_removed += did.edges_removed;
         o->sum.missing += did.missing;
+        progress_show(&progress, done + n, clock_ns());
     }
+    progress_finish(&progress);
     if (cli->json) {
         struct json j;
         json_init(&j, stdout);

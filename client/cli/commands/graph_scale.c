@@ -1,5 +1,6 @@
 /* graph_scale: all edges of a graph at once: scale and prune. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/long_call.h"
 #include "client/cli/text/format.h"
 
 #include <float.h>
@@ -51,12 +52,15 @@ static int scale_run(struct cli *cli, const struct command *self, int argc, char
     struct all_edges a = {.what = "FACTOR"};
     struct text x;
     ea_graph_counts did;
+    struct long_call call;
     cli_parse(cli, self, &a, argc, argv);
     int code = cli_connect(cli);
     if (code) return code;
     ea_next_write(cli->client, cli_expectation(cli));
+    long_call_begin(&call, cli);
     ea_status status = ea_graph_scale(cli->client, a.name, a.number, &did);
-    if (status) return cli_failed(cli, status, a.name);
+    code = long_call_end(&call, cli, status, a.name, "nothing was changed");
+    if (code) return code;
     if (cli->json)
         print_json(&a, &did);
     else
@@ -70,12 +74,15 @@ static int prune_run(struct cli *cli, const struct command *self, int argc, char
     struct all_edges a = {.what = "BELOW", .least = (double)-FLT_MAX};
     struct text x, y;
     ea_graph_counts did;
+    struct long_call call;
     cli_parse(cli, self, &a, argc, argv);
     int code = cli_connect(cli);
     if (code) return code;
     ea_next_write(cli->client, cli_expectation(cli));
+    long_call_begin(&call, cli);
     ea_status status = ea_graph_prune(cli->client, a.name, a.number, &did);
-    if (status) return cli_failed(cli, status, a.name);
+    code = long_call_end(&call, cli, status, a.name, "nothing was removed");
+    if (code) return code;
     if (cli->json)
         print_json(&a, &did);
     else

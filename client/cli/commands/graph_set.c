@@ -1,6 +1,7 @@
 /* graph_set: kinds and factors of nodes. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/progress.h"
 #include "client/cli/files/node_lines.h"
 
 #include <stdlib.h>
@@ -14,6 +15,7 @@ struct set {
     uint8_t *kinds;
     float *factors;
     uint64_t added;
+    struct progress progress;
 };
 
 static error_t set_parse(int key, char *text, struct argp_state *state)
@@ -52,6 +54,7 @@ static int set_some(struct set *o, struct cli *cli, size_t i, size_t *n)
                           .write = cli_expectation(cli)},
         &did);
     struct text a, b;
+    if (status) progress_finish(&o->progress);
     if (status && i > 0)
         cli_error(0, "%s of %s were set before this failed:", format_count(&a, i),
                   format_many(&b, o->lines.count, "node"));
@@ -68,11 +71,14 @@ static int set_all(struct set *o, struct cli *cli)
     o->kinds = calloc(most, sizeof *o->kinds);
     o->factors = calloc(most, sizeof *o->factors);
     if (!o->ids || !o->kinds || !o->factors) return cli_error(CLI_NO_MEMORY, "out of memory");
+    progress_start(&o->progress, o->lines.count, 13, clock_ns());
     for (size_t i = 0, n; i < o->lines.count; i += n) {
         n = most;
         int code = set_some(o, cli, i, &n);
         if (code) return code;
+        progress_show(&o->progress, i + n, clock_ns());
     }
+    progress_finish(&o->progress);
     struct text a, b;
     if (cli->json) {
         struct json j;
@@ -93,8 +99,7 @@ static int set_run(struct cli *cli, const struct command *self, int argc, char *
 {
     struct set o = {0};
     cli_parse(cli, self, &o, argc, argv);
-    int code =
-        node_lines_read(&o.lines, o.path) ? CLI_OK : cli_error(CLI_FILE, "%s", o.lines.error);
+    int code = node_lines_read(&o.lines, o.path) ? CLI_OK : cli_file_error(o.lines.error);
     if (!code) code = cli_info(cli);
     if (!code) code = set_all(&o, cli);
     node_lines_free(&o.lines);

@@ -115,7 +115,7 @@ static int show_run(struct cli *cli, const struct command *self, int argc, char 
     o.table = table_create(o.names_path ? heads : bare);
     int code = o.ids_path ? ids_read(&o.ids, o.ids_path) : CLI_OK;
     if (!code && o.names_path && !names_open(&o.names, o.names_path))
-        code = cli_error(CLI_FILE, "%s", o.names.error);
+        code = cli_file_error(o.names.error);
     if (!code) code = cli_info(cli);
     if (!code) code = nodes_fetch(cli, o.name, o.ids.list, o.ids.count, true, show_part, &o);
     if (!code && o.missing)

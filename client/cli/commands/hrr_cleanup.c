@@ -1,5 +1,6 @@
 /* hrr_cleanup: what was bound to a key: taken out, and looked up in a codebook. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/long_call.h"
 #include "client/cli/commands/vectors_in.h"
 #include "client/cli/text/hits.h"
 
@@ -80,6 +81,8 @@ static int ask(struct hrr_cleanup *h, struct cli *cli, uint64_t n)
     int code = vectors_in_next(&h->bound, n, &a);
     if (!code) code = vectors_in_next(&h->key, n, &b);
     if (code) return code;
+    struct long_call call;
+    long_call_begin(&call, cli);
     ea_status status =
         ea_cleanup(cli->client,
                    &(ea_cleanup_question){.a = &a,
@@ -91,7 +94,8 @@ static int ask(struct hrr_cleanup *h, struct cli *cli, uint64_t n)
                                           .threshold = h->with_threshold ? &h->threshold : NULL},
                    &h->result);
     if (status) progress_finish(&h->hits.progress);
-    if (status) return cli_failed(cli, status, NULL);
+    code = long_call_end(&call, cli, status, NULL, "what was asked before is all");
+    if (code) return code;
     return hits_add(&h->hits, h->result.meta, n, h->result.columns, h->result.ids, h->result.scores,
                     h->result.counts);
 }

@@ -87,7 +87,7 @@ static int open_weights(struct hrr_lists *h)
     if (!h->weights_path) return CLI_OK;
     struct vectors_file *file = &h->weights_file;
     if (!vectors_file_open(file, h->weights_path, VECTORS_OF_NUMBERS))
-        return cli_error(CLI_FILE, "%s", file->error);
+        return cli_file_error(file->error);
     if (file->columns == 1 && file->rows == h->in.count) return CLI_OK;
     return cli_error(CLI_FILE,
                      "%s: holds %" PRIu64 " x %" PRIu64 " weights for %" PRIu64 " vectors",
@@ -119,7 +119,7 @@ static int ask(struct hrr_lists *h, struct cli *cli, uint64_t lists)
         h->shifted[i] = offsets[i] - offsets[0];
     int code = vectors_in_next(&h->in, n, &a);
     if (!code && h->weights && !vectors_file_read(&h->weights_file, h->weights, n, &got))
-        code = cli_error(CLI_FILE, "%s", h->weights_file.error);
+        code = cli_file_error(h->weights_file.error);
     if (!code) code = vectors_out_next(&h->out, cli, lists, &question.into);
     if (code) return code;
     ea_status status = h->sum ? ea_superpose(cli->client, &question, &h->result)

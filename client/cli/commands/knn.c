@@ -1,5 +1,6 @@
 /* knn: the nearest rows of each query. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/long_call.h"
 #include "client/cli/text/hits.h"
 #include "client/cli/files/ids.h"
 #include "client/cli/commands/queries.h"
@@ -105,7 +106,9 @@ static int ask(struct knn_command *o, struct cli *cli)
     const float *rows;
     uint64_t n;
     int code;
+    struct long_call call;
     while (!(code = queries_next(&o->queries, &rows, &n)) && n) {
+        long_call_begin(&call, cli);
         ea_status status =
             ea_knn(cli->client,
                    &(ea_knn_question){.collection = o->name,
@@ -117,7 +120,8 @@ static int ask(struct knn_command *o, struct cli *cli)
                                       .threshold = o->with_threshold ? &o->threshold : NULL},
                    &o->result);
         if (status) progress_finish(&o->hits.progress);
-        if (status) return cli_failed(cli, status, o->name);
+        code = long_call_end(&call, cli, status, o->name, "what was asked before is all");
+        if (code) return code;
         ea_result *r = &o->result;
         code = hits_add(&o->hits, r->meta, r->rows, r->columns, r->ids, r->scores, r->counts);
         if (code) return code;

@@ -85,18 +85,18 @@ static void on_upsert(ea_client *c, const ea_answer *answer, void *user)
 static int open_files(struct load *l)
 {
     if (!vectors_file_open(&l->file, l->o.path, VECTORS_OF_FLOATS))
-        return cli_error(CLI_FILE, "%s", l->file.error);
+        return cli_file_error(l->file.error);
     if (l->file.ids && !l->o.ids_path) {
         FILE *ids = l->file.ids;
         l->file.ids = NULL;
         l->with_ids = true;
         if (!vectors_file_open_stream(&l->ids, ids, l->o.path, VECTORS_NPY, VECTORS_OF_IDS))
-            return cli_error(CLI_FILE, "%s", l->ids.error);
+            return cli_file_error(l->ids.error);
     }
     if (!l->o.ids_path) return CLI_OK;
     l->with_ids = true;
     if (!vectors_file_open(&l->ids, l->o.ids_path, VECTORS_OF_IDS))
-        return cli_error(CLI_FILE, "%s", l->ids.error);
+        return cli_file_error(l->ids.error);
     if (l->ids.columns != 1 || l->ids.rows != l->file.rows)
         return cli_error(CLI_FILE,
                          "%s: holds %" PRIu64 " x %" PRIu64 " ids; %s has %" PRIu64
@@ -146,10 +146,9 @@ static int send_block(struct load *l, struct block *b)
 {
     uint64_t n, ids;
     if (!vectors_file_read(&l->file, b->rows, l->block_rows, &n))
-        return cli_error(CLI_FILE, "%s", l->file.error);
+        return cli_file_error(l->file.error);
     if (l->with_ids) {
-        if (!vectors_file_read_ids(&l->ids, b->ids, n, &ids))
-            return cli_error(CLI_FILE, "%s", l->ids.error);
+        if (!vectors_file_read_ids(&l->ids, b->ids, n, &ids)) return cli_file_error(l->ids.error);
     } else {
         for (uint64_t i = 0; i < n; i++)
             b->ids[i] = l->sent + i;

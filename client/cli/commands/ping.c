@@ -61,15 +61,25 @@ static void ping_print(struct cli *cli, const struct latency *l)
 }
 
 #define AGAIN_US 20000u
+#define SHOW_NS  UINT64_C(500000000)
 
 /* Until somebody answers, or the time is up: then the last try says why. */
 static int wait_for_daemon(struct cli *cli, uint64_t wait_ns)
 {
-    for (uint64_t start_ns = clock_ns(); clock_ns() - start_ns < wait_ns;) {
+    struct text left;
+    bool shown = isatty(STDERR_FILENO) == 1, drawn = false;
+    uint64_t start_ns = clock_ns(), now_ns;
+    while ((now_ns = clock_ns()) - start_ns < wait_ns) {
         ea_status status = cli_try_connect(cli);
         if (!status || status != EA_UNAVAILABLE) break;
+        if (shown && now_ns - start_ns > SHOW_NS) {
+            fprintf(stderr, "\rwaiting for a daemon, %s at most\033[K",
+                    format_ns(&left, start_ns + wait_ns - now_ns));
+            drawn = true;
+        }
         usleep(AGAIN_US);
     }
+    if (drawn) fputs("\r\033[K", stderr);
     return cli_connect(cli);
 }
 
@@ -83,11 +93,16 @@ static int ping_run(struct cli *cli, const struct command *self, int argc, char 
     struct latency *l = calloc(1, sizeof *l);
     if (!l) return cli_error(CLI_NO_MEMORY, "out of memory");
     ea_status status = EA_OK;
+    struct progress progress;
+    progress_start(&progress, o.count, 64, clock_ns());
     for (uint64_t i = 0; i < o.count && !status; i++) {
-        uint64_t start_ns = clock_ns();
+        uint64_t start_ns = clock_ns(), end_ns;
         status = ea_ping(cli->client);
-        if (!status) latency_add(l, clock_ns() - start_ns);
+        end_ns = clock_ns();
+        if (!status) latency_add(l, end_ns - start_ns);
+        progress_show(&progress, i + 1, end_ns);
     }
+    progress_finish(&progress);
     if (status)
         code = cli_failed(cli, status, "ping");
     else

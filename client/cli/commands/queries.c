@@ -10,8 +10,7 @@
 int queries_open_file(struct queries *q, const char *path)
 {
     q->path = path;
-    if (!vectors_file_open(&q->file, path, VECTORS_OF_FLOATS))
-        return cli_error(CLI_FILE, "%s", q->file.error);
+    if (!vectors_file_open(&q->file, path, VECTORS_OF_FLOATS)) return cli_file_error(q->file.error);
     if (q->file.rows == 0) return cli_error(CLI_FILE, "%s: holds no query", path);
     q->total = q->file.rows;
     q->dimension = (uint32_t)q->file.columns;
@@ -71,7 +70,7 @@ int queries_next(struct queries *q, const float **rows, uint64_t *n)
     *n = left < q->block_rows ? left : q->block_rows;
     if (q->path) {
         if (!vectors_file_read(&q->file, q->block, q->block_rows, n))
-            return cli_error(CLI_FILE, "%s", q->file.error);
+            return cli_file_error(q->file.error);
         *rows = q->block;
     } else {
         *rows = q->given ? q->given : q->stored.vectors + q->next * q->dimension;

@@ -1,5 +1,6 @@
 /* recall: what a cue brings back. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/long_call.h"
 #include "client/cli/commands/queries.h"
 #include "client/cli/commands/spread_rule.h"
 #include "client/cli/files/ids.h"
@@ -198,7 +199,7 @@ static int open_all(struct recall_command *o, struct cli *cli)
     if (!code && o->within_path && o->within.count == 0)
         code = cli_error(CLI_FILE, "%s: allows no node", o->within_path);
     if (!code && o->names_path && !names_open(&o->names, o->names_path))
-        code = cli_error(CLI_FILE, "%s", o->names.error);
+        code = cli_file_error(o->names.error);
     if (!code) code = cli_info(cli);
     ea_collection_info about = {0};
     ea_status status = EA_OK;
@@ -227,12 +228,12 @@ static int ask(struct recall_command *o, struct cli *cli, const float *cues, uin
     o->question.cues = cues;
     o->question.cue_ids = cues ? NULL : o->cue_ids.list + o->print.done;
     o->question.cue_count = n;
+    struct long_call call;
+    long_call_begin(&call, cli);
     ea_status status = ea_recall(cli->client, &o->question, &o->result);
-    if (status) {
-        progress_finish(&o->progress);
-        return cli_failed(cli, status, NULL);
-    }
     progress_finish(&o->progress); /* what follows is printed */
+    int code = long_call_end(&call, cli, status, NULL, "what was asked before is all");
+    if (code) return code;
     recall_print(&o->print, &o->result);
     progress_show(&o->progress, o->print.done, clock_ns());
     return CLI_OK;

@@ -1,6 +1,7 @@
 /* rows: fetch and delete, by id. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/progress.h"
 #include "client/cli/files/ids.h"
 #include "client/cli/files/npy_write.h"
 
@@ -50,6 +51,7 @@ struct rows_fetch {
     struct table *table;
     ea_result result;
     uint64_t done, missing, printed;
+    struct progress progress;
 };
 
 /* All numbers: load reads it back. */
@@ -110,32 +112,36 @@ static int fetch_all(struct rows_fetch *f, struct cli *cli)
     if (status) return cli_failed(cli, status, o->name);
     if (o->out &&
         !npy_writer_open(&f->writer, o->out, NPY_WRITE_FLOAT32, 2, o->ids.count, about.dimension))
-        return cli_error(CLI_FILE, "%s", f->writer.error);
+        return cli_file_error(f->writer.error);
 
     uint64_t limit =
         cli->info.reply_bytes_max < REPLY_BYTES ? cli->info.reply_bytes_max : REPLY_BYTES;
     uint64_t most = cli_fit(limit, 256, 4 * (uint64_t)about.dimension + 9, UINT64_MAX);
+    progress_start(&f->progress, o->ids.count, 4 * (uint64_t)about.dimension, clock_ns());
     while (f->done < o->ids.count) {
         uint64_t left = o->ids.count - f->done, n = left < most ? left : most;
         status = ea_fetch(cli->client, o->name, o->ids.list + f->done, n, &f->result);
+        if (status) progress_finish(&f->progress);
         if (status) return cli_failed(cli, status, o->name);
         if (o->out && f->result.columns != about.dimension)
             return cli_error(CLI_REFUSED, "%s was made anew while it was read", o->name);
         if (!o->out)
             fetch_print(f, cli, n);
         else if (!npy_writer_append(&f->writer, f->result.vectors, n))
-            return cli_error(CLI_FILE, "%s", f->writer.error);
+            return cli_file_error(f->writer.error);
         f->missing += f->result.missing;
         f->done += n;
+        if (o->out || !(cli->json || cli_prints_csv())) /* else they are printed as they come */
+            progress_show(&f->progress, f->done, clock_ns());
     }
+    progress_finish(&f->progress);
     return CLI_OK;
 }
 
 static int fetch_finish(struct rows_fetch *f, struct cli *cli)
 {
     struct text a, b;
-    if (f->o.out && !npy_writer_finish(&f->writer))
-        return cli_error(CLI_FILE, "%s", f->writer.error);
+    if (f->o.out && !npy_writer_finish(&f->writer)) return cli_file_error(f->writer.error);
     if (f->o.out && cli->json) {
         struct json j;
         json_init(&j, stdout);
@@ -191,19 +197,23 @@ static int delete_all(struct rows_options *o, struct cli *cli)
     uint64_t deleted = 0, missing = 0;
     uint64_t most = cli_fit(cli->info.body_bytes_max, 256, 8, DELETE_MAX);
     struct text a, b;
+    struct progress progress;
+    progress_start(&progress, o->ids.count, 8, clock_ns());
     for (uint64_t done = 0; done < o->ids.count;) {
         uint64_t left = o->ids.count - done, n = left < most ? left : most;
         ea_delete_counts gone;
         ea_next_write(cli->client, cli_expectation(cli));
         ea_status status = ea_delete(cli->client, o->name, o->ids.list + done, n, &gone);
+        if (status) progress_finish(&progress);
         if (status && done)
             cli_error(0, "%s rows were deleted before this failed:", format_count(&a, deleted));
         if (status) return cli_failed(cli, status, o->name);
         cli->expects = false;
         deleted += gone.deleted;
         missing += gone.missing;
-        done += n;
+        progress_show(&progress, done += n, clock_ns());
     }
+    progress_finish(&progress);
     if (cli->json) {
         struct json j;
         json_init(&j, stdout);

@@ -1,5 +1,6 @@
 /* score: each query against a list of candidates, by id. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/long_call.h"
 #include "client/cli/text/hits.h"
 #include "client/cli/files/ids.h"
 #include "client/cli/commands/queries.h"
@@ -62,8 +63,7 @@ static error_t score_parse(int key, char *text, struct argp_state *state)
 static int open_candidates(struct score_command *o)
 {
     struct vectors_file *f = &o->candidates;
-    if (!vectors_file_open(f, o->candidates_path, VECTORS_OF_IDS))
-        return cli_error(CLI_FILE, "%s", f->error);
+    if (!vectors_file_open(f, o->candidates_path, VECTORS_OF_IDS)) return cli_file_error(f->error);
     o->shared = f->axes == 1;
     o->length = o->shared ? f->rows : f->columns;
     if (f->rows == 0) return cli_error(CLI_FILE, "%s: holds no id", o->candidates_path);
@@ -76,8 +76,7 @@ static int open_candidates(struct score_command *o)
     uint64_t got;
     o->list = malloc(o->length * sizeof *o->list);
     if (!o->list) return cli_error(CLI_NO_MEMORY, "%s: out of memory", o->candidates_path);
-    if (!vectors_file_read_ids(f, o->list, o->length, &got))
-        return cli_error(CLI_FILE, "%s", f->error);
+    if (!vectors_file_read_ids(f, o->list, o->length, &got)) return cli_file_error(f->error);
     return CLI_OK;
 }
 
@@ -116,10 +115,12 @@ static int ask(struct score_command *o, struct cli *cli)
 {
     const float *rows;
     uint64_t n, got;
+    struct long_call call;
     int code;
     while (!(code = queries_next(&o->queries, &rows, &n)) && n) {
         if (!o->shared && !vectors_file_read_ids(&o->candidates, o->ids, n, &got))
-            return cli_error(CLI_FILE, "%s", o->candidates.error);
+            return cli_file_error(o->candidates.error);
+        long_call_begin(&call, cli);
         ea_status status = ea_score(cli->client,
                                     &(ea_score_question){.collection = o->name,
                                                          .queries = rows,
@@ -131,7 +132,8 @@ static int ask(struct score_command *o, struct cli *cli)
                                                          .k = o->k},
                                     &o->result);
         if (status) progress_finish(&o->hits.progress);
-        if (status) return cli_failed(cli, status, o->name);
+        code = long_call_end(&call, cli, status, o->name, "what was asked before is all");
+        if (code) return code;
         ea_result *r = &o->result;
         code = o->k ? hits_add(&o->hits, r->meta, n, r->columns, r->ids, r->scores, r->counts)
                     : hits_add(&o->hits, r->meta, n, o->length, o->ids, r->scores, NULL);

@@ -15,7 +15,7 @@ bool seeds_add(struct seeds *s, uint64_t set, uint64_t id, float activation)
         size_t room = s->room ? 2 * s->room : 64;
         struct seed *list = reallocarray(s->list, room, sizeof *list);
         if (!list) {
-            snprintf(s->error, sizeof s->error, "out of memory for %zu seeds", room);
+            snprintf(s->error, sizeof s->error, "%zu seeds: out of memory", room);
             return false;
         }
         s->list = list;
@@ -86,7 +86,7 @@ bool seeds_arrange(struct seeds *s)
     s->offsets = calloc(s->count + 2, sizeof *s->offsets);
     s->numbers = calloc(s->count + 1, sizeof *s->numbers);
     if (!s->ids || !s->activations || !s->offsets || !s->numbers) {
-        snprintf(s->error, sizeof s->error, "out of memory for %zu seeds", s->count);
+        snprintf(s->error, sizeof s->error, "%zu seeds: out of memory", s->count);
         return false;
     }
     if (s->count > 1) qsort(s->list, s->count, sizeof *s->list, by_set);

@@ -1,5 +1,6 @@
 /* similarity: every query against every row. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/long_call.h"
 #include "client/cli/text/format.h"
 #include "client/cli/files/ids.h"
 #include "client/cli/text/meta_total.h"
@@ -124,16 +125,16 @@ static int open_files(struct similarity_command *o, const ea_result *r)
     uint64_t total = ragged ? NPY_ROWS_UNKNOWN : o->queries.total;
     if (!npy_writer_open(&o->scores, o->out, NPY_WRITE_FLOAT32, ragged ? 1 : 2, total,
                          ragged ? 1 : r->columns))
-        return cli_error(CLI_FILE, "%s", o->scores.error);
+        return cli_file_error(o->scores.error);
     if (!npy_writer_open(&o->ids, o->ids_path, NPY_WRITE_UINT64, 1,
                          ragged ? NPY_ROWS_UNKNOWN : r->columns, 1))
-        return cli_error(CLI_FILE, "%s", o->ids.error);
+        return cli_file_error(o->ids.error);
     if (!ragged && !npy_writer_append(&o->ids, r->ids, r->columns))
-        return cli_error(CLI_FILE, "%s", o->ids.error);
+        return cli_file_error(o->ids.error);
     if (ragged && (!npy_writer_open(&o->offsets, o->offsets_path, NPY_WRITE_UINT64, 1,
                                     o->queries.total + 1, 1) ||
                    !npy_writer_append(&o->offsets, &zero, 1)))
-        return cli_error(CLI_FILE, "%s", o->offsets.error);
+        return cli_file_error(o->offsets.error);
     return CLI_OK;
 }
 
@@ -142,28 +143,25 @@ static int write_files(struct similarity_command *o, const ea_result *r, uint64_
     int code = o->done == 0 ? open_files(o, r) : CLI_OK;
     if (code) return code;
     if (!o->with_threshold) {
-        if (!npy_writer_append(&o->scores, r->scores, q))
-            return cli_error(CLI_FILE, "%s", o->scores.error);
+        if (!npy_writer_append(&o->scores, r->scores, q)) return cli_file_error(o->scores.error);
         return CLI_OK;
     }
     if (!npy_writer_append(&o->scores, r->scores, r->offsets[q]))
-        return cli_error(CLI_FILE, "%s", o->scores.error);
-    if (!npy_writer_append(&o->ids, r->ids, r->offsets[q]))
-        return cli_error(CLI_FILE, "%s", o->ids.error);
+        return cli_file_error(o->scores.error);
+    if (!npy_writer_append(&o->ids, r->ids, r->offsets[q])) return cli_file_error(o->ids.error);
     for (uint64_t i = 1; i <= q; i++) {
         uint64_t offset = o->matches + r->offsets[i];
-        if (!npy_writer_append(&o->offsets, &offset, 1))
-            return cli_error(CLI_FILE, "%s", o->offsets.error);
+        if (!npy_writer_append(&o->offsets, &offset, 1)) return cli_file_error(o->offsets.error);
     }
     return CLI_OK;
 }
 
 static int finish_files(struct similarity_command *o, struct cli *cli)
 {
-    if (!npy_writer_finish(&o->scores)) return cli_error(CLI_FILE, "%s", o->scores.error);
-    if (!npy_writer_finish(&o->ids)) return cli_error(CLI_FILE, "%s", o->ids.error);
+    if (!npy_writer_finish(&o->scores)) return cli_file_error(o->scores.error);
+    if (!npy_writer_finish(&o->ids)) return cli_file_error(o->ids.error);
     if (o->with_threshold && !npy_writer_finish(&o->offsets))
-        return cli_error(CLI_FILE, "%s", o->offsets.error);
+        return cli_file_error(o->offsets.error);
     if (cli->json) {
         struct json j;
         json_init(&j, stdout);
@@ -299,10 +297,12 @@ static int ask(struct similarity_command *o, struct cli *cli)
     ea_filter filter = {.ids = o->allow.list, .id_count = o->allow.count};
     const float *rows;
     uint64_t n;
+    struct long_call call;
     int code;
     progress_start(&o->progress, o->queries.total, 4 * (uint64_t)o->queries.dimension, clock_ns());
     if (!o->out) o->progress.shown = false;
     while (!(code = queries_next(&o->queries, &rows, &n)) && n) {
+        long_call_begin(&call, cli);
         ea_status status = ea_similarity(
             cli->client,
             &(ea_similarity_question){.collection = o->name,
@@ -313,7 +313,8 @@ static int ask(struct similarity_command *o, struct cli *cli)
                                       .threshold = o->with_threshold ? &o->threshold : NULL},
             &o->result);
         if (status) progress_finish(&o->progress);
-        if (status) return cli_failed(cli, status, o->name);
+        code = long_call_end(&call, cli, status, o->name, "what was asked before is all");
+        if (code) return code;
         code = take_reply(o, cli, &o->result, n);
         if (code) return code;
         progress_show(&o->progress, o->done, clock_ns());

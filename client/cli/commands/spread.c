@@ -1,5 +1,6 @@
 /* spread: activation from seeds through a graph. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/long_call.h"
 #include "client/cli/commands/cue.h"
 #include "client/cli/commands/spread_rule.h"
 #include "client/cli/text/dot.h"
@@ -214,15 +215,15 @@ static int open_all(struct spread *o, struct cli *cli)
 {
     int code = settle(o, cli);
     if (!code && o->seeds_path && !seeds_read(&o->seeds, o->seeds_path))
-        code = cli_error(CLI_FILE, "%s", o->seeds.error);
+        code = cli_file_error(o->seeds.error);
     if (!code && o->within_path) code = ids_read(&o->within, o->within_path);
     if (!code && o->within_path && o->within.count == 0)
         code = cli_error(CLI_FILE, "%s: allows no node", o->within_path);
     if (!code && o->names_path && !names_open(&o->names, o->names_path))
-        code = cli_error(CLI_FILE, "%s", o->names.error);
+        code = cli_file_error(o->names.error);
     if (!code) code = cli_info(cli);
     if (!code && o->cue.collection) code = cue_ask(&o->cue, cli, o->name, &o->seeds);
-    if (!code && !seeds_arrange(&o->seeds)) code = cli_error(CLI_FILE, "%s", o->seeds.error);
+    if (!code && !seeds_arrange(&o->seeds)) code = cli_file_error(o->seeds.error);
     if (!code && o->seeds.sets > SETS_MAX)
         code = cli_error(CLI_USAGE, "%" PRIu64 " sets of seeds; %u can be asked at once",
                          o->seeds.sets, SETS_MAX);
@@ -270,6 +271,8 @@ static int spread_run(struct cli *cli, const struct command *self, int argc, cha
     cli_parse(cli, self, &o, argc, argv);
     int code = open_all(&o, cli);
     if (!code) {
+        struct long_call call;
+        long_call_begin(&call, cli);
         ea_status status = ea_spread(cli->client, o.name, &o.options,
                                      &(ea_seeds){.offsets = o.seeds.offsets,
                                                  .sets = o.seeds.sets,
@@ -277,7 +280,8 @@ static int spread_run(struct cli *cli, const struct command *self, int argc, cha
                                                  .activations = o.seeds.activations,
                                                  .count = o.seeds.count},
                                      &o.result);
-        code = status ? cli_failed(cli, status, o.name) : show(&o, cli);
+        code = long_call_end(&call, cli, status, o.name, "nothing was found");
+        if (!code) code = show(&o, cli);
     }
     ea_spread_result_free(&o.result);
     seeds_free(&o.seeds);

@@ -40,7 +40,7 @@ void vectors_in_parse(struct vectors_in *o, struct argp_state *state, const char
 static int open_ids(struct vectors_in *o)
 {
     if (!vectors_file_open(&o->file, o->ids_path, VECTORS_OF_IDS))
-        return cli_error(CLI_FILE, "%s", o->file.error);
+        return cli_file_error(o->file.error);
     if (o->file.columns != 1)
         return cli_error(CLI_FILE, "%s: %" PRIu64 " x %" PRIu64 " ids; one list is needed",
                          o->ids_path, o->file.rows, o->file.columns);
@@ -52,7 +52,7 @@ int vectors_in_open(struct vectors_in *o, struct cli *cli)
 {
     if (!o->collection[0]) {
         if (!vectors_file_open(&o->file, o->text, VECTORS_OF_FLOATS))
-            return cli_error(CLI_FILE, "%s", o->file.error);
+            return cli_file_error(o->file.error);
         o->count = o->file.rows;
         o->dimension = (uint32_t)o->file.columns;
         return o->count ? CLI_OK : cli_error(CLI_FILE, "%s: holds no vector", o->text);
@@ -101,9 +101,9 @@ static int read_block(struct vectors_in *o, uint64_t n)
 {
     uint64_t got = n;
     if (!o->collection[0] && !vectors_file_read(&o->file, o->rows, n, &got))
-        return cli_error(CLI_FILE, "%s", o->file.error);
+        return cli_file_error(o->file.error);
     if (o->ids_path && !vectors_file_read_ids(&o->file, o->ids, n, &got))
-        return cli_error(CLI_FILE, "%s", o->file.error);
+        return cli_file_error(o->file.error);
     for (uint64_t i = 0; o->collection[0] && !o->ids_path && i < n; i++)
         o->ids[i] = o->first + o->next + i;
     o->next += n;

@@ -38,7 +38,7 @@ static int open_ids(struct vectors_out *o)
                          o->total, o->first);
     }
     if (!vectors_file_open(&o->ids_file, o->ids_text, VECTORS_OF_IDS))
-        return cli_error(CLI_FILE, "%s", o->ids_file.error);
+        return cli_file_error(o->ids_file.error);
     if (o->ids_file.columns == 1 && o->ids_file.rows == o->total) return CLI_OK;
     return cli_error(CLI_FILE,
                      "%s: holds %" PRIu64 " x %" PRIu64 " ids; there are %" PRIu64
@@ -54,7 +54,7 @@ int vectors_out_open(struct vectors_out *o, struct cli *cli, uint64_t total, uin
     int code = o->into ? open_ids(o) : CLI_OK;
     if (!code && o->path &&
         !npy_writer_open(&o->writer, o->path, NPY_WRITE_FLOAT32, 2, total, dimension))
-        code = cli_error(CLI_FILE, "%s", o->writer.error);
+        code = cli_file_error(o->writer.error);
     progress_start(&o->progress, total, 4 * (uint64_t)dimension, clock_ns());
     if (o->into) interrupt_politely(true); /* what was kept is told */
     return code;
@@ -91,7 +91,7 @@ int vectors_out_next(struct vectors_out *o, struct cli *cli, uint64_t n, const e
     if (!o->into) return CLI_OK;
     uint64_t got = n;
     if (!o->ids_rise && !vectors_file_read_ids(&o->ids_file, o->ids, n, &got))
-        return cli_error(CLI_FILE, "%s", o->ids_file.error);
+        return cli_file_error(o->ids_file.error);
     for (uint64_t i = 0; o->ids_rise && i < n; i++)
         o->ids[i] = o->first + o->done + i;
     o->question = (ea_into){.collection = o->into, .ids = o->ids, .write = cli_expectation(cli)};
@@ -113,7 +113,7 @@ int vectors_out_take(struct vectors_out *o, struct cli *cli, const ea_hrr_result
     if (o->path && r->columns != o->dimension)
         return cli_error(CLI_REFUSED, "a collection was made anew while it was read");
     if (o->path && !npy_writer_append(&o->writer, r->vectors, n))
-        return cli_error(CLI_FILE, "%s", o->writer.error);
+        return cli_file_error(o->writer.error);
     o->done += n;
     o->inserted += r->inserted;
     o->replaced += r->replaced;
@@ -148,8 +148,7 @@ int vectors_out_finish(struct vectors_out *o, struct cli *cli, int code, const c
 {
     struct text a, b, c;
     progress_finish(&o->progress);
-    if (!code && o->path && !npy_writer_finish(&o->writer))
-        code = cli_error(CLI_FILE, "%s", o->writer.error);
+    if (!code && o->path && !npy_writer_finish(&o->writer)) code = cli_file_error(o->writer.error);
     if (cli->json && (!code || (o->into && o->done)))
         print_json(o, !code);
     else if (!code && o->path)

@@ -12,14 +12,14 @@ int arrays_read_column(const char *path, const char *wanted, float **numbers, ui
     struct vectors_file file = {0};
     float *read = NULL;
     bool ok = vectors_file_open(&file, path, VECTORS_OF_NUMBERS);
-    int code = ok ? CLI_OK : cli_error(CLI_FILE, "%s", file.error);
+    int code = ok ? CLI_OK : cli_file_error(file.error);
     if (!code && file.columns != 1)
         code = cli_error(CLI_FILE, "%s: has %" PRIu64 " columns, %s is wanted", path, file.columns,
                          wanted);
     if (!code && !(read = malloc((file.rows ? file.rows : 1) * sizeof *read)))
         code = cli_error(CLI_NO_MEMORY, "%s: out of memory", path);
     if (!code && !vectors_file_read(&file, read, file.rows, count))
-        code = cli_error(CLI_FILE, "%s", file.error);
+        code = cli_file_error(file.error);
     vectors_file_close(&file);
     if (code)
         free(read);
@@ -36,7 +36,7 @@ int arrays_writable(const char *path)
         return CLI_OK;
     struct npy_writer w = {0};
     bool ok = npy_writer_open(&w, path, NPY_WRITE_FLOAT32, 1, 0, 1);
-    int code = ok ? CLI_OK : cli_error(CLI_FILE, "%s", w.error);
+    int code = ok ? CLI_OK : cli_file_error(w.error);
     npy_writer_abandon(&w);
     return code;
 }
@@ -47,7 +47,7 @@ int arrays_write(const char *path, enum npy_write_type type, unsigned axes, uint
     struct npy_writer w = {0};
     bool ok = npy_writer_open(&w, path, type, axes, rows, columns) &&
               npy_writer_append(&w, data, rows) && npy_writer_finish(&w);
-    int code = ok ? CLI_OK : cli_error(CLI_FILE, "%s", w.error);
+    int code = ok ? CLI_OK : cli_file_error(w.error);
     npy_writer_abandon(&w);
     return code;
 }

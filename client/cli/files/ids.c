@@ -45,14 +45,14 @@ int ids_read(struct ids *ids, const char *path)
     struct vectors_file file;
     int code = CLI_OK;
     if (!vectors_file_open(&file, path, VECTORS_OF_IDS))
-        code = cli_error(CLI_FILE, "%s", file.error);
+        code = cli_file_error(file.error);
     else if (file.columns != 1)
         code = cli_error(CLI_FILE, "%s: %" PRIu64 " x %" PRIu64 " ids; one list is needed", path,
                          file.rows, file.columns);
     if (!code) code = reserve(ids, file.rows);
     uint64_t got = 0;
     if (!code && !vectors_file_read_ids(&file, ids->list + ids->count, file.rows, &got))
-        code = cli_error(CLI_FILE, "%s", file.error);
+        code = cli_file_error(file.error);
     if (!code) ids->count += got;
     vectors_file_close(&file);
     return code;

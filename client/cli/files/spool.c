@@ -1,6 +1,7 @@
 #include "client/cli/files/spool.h"
 
 #include "client/cli/files/text_rows.h"
+#include "client/cli/text/progress.h"
 #include "client/cli/text/utf8.h"
 
 #include <errno.h>
@@ -63,10 +64,17 @@ static bool copy_all(struct spool *s, FILE *in)
 {
     char *bytes = malloc(COPY_BYTES);
     size_t n;
+    uint64_t copied = 0;
     bool ok = bytes != NULL;
-    while (ok && (n = fread(bytes, 1, COPY_BYTES, in)) > 0)
+    struct progress progress; /* of what somebody else may still be making */
+    progress_start(&progress, 0, 0, clock_ns());
+    while (ok && (n = fread(bytes, 1, COPY_BYTES, in)) > 0) {
         ok = fwrite(bytes, 1, n, s->out) == n;
+        progress_show(&progress, copied += n, clock_ns());
+    }
+    progress_finish(&progress);
     free(bytes);
+    if (!bytes) return fail(s, "out of memory", "");
     if (ferror(in)) return fail(s, "cannot read", strerror(errno));
     if (!ok || fflush(s->out) != 0)
         return fail(s, "cannot write a temporary file (TMPDIR says where)", strerror(errno));
@@ -120,10 +128,19 @@ static bool copy_array(struct spool *s, unzFile zip)
     if (unzOpenCurrentFile(zip) != UNZ_OK) return fail(s, "is a damaged archive", "");
     char *bytes = malloc(COPY_BYTES);
     int n = -1;
+    uint64_t copied = 0;
     bool ok = bytes != NULL;
-    while (ok && (n = unzReadCurrentFile(zip, bytes, COPY_BYTES)) > 0)
+    unz_file_info64 about = {0};
+    struct progress progress;
+    unzGetCurrentFileInfo64(zip, &about, NULL, 0, NULL, 0, NULL, 0);
+    progress_start(&progress, about.uncompressed_size, 0, clock_ns());
+    while (ok && (n = unzReadCurrentFile(zip, bytes, COPY_BYTES)) > 0) {
         ok = fwrite(bytes, 1, (size_t)n, s->out) == (size_t)n;
+        progress_show(&progress, copied += (uint64_t)n, clock_ns());
+    }
+    progress_finish(&progress);
     free(bytes);
+    if (!bytes) return fail(s, "out of memory", "");
     if (!ok || fflush(s->out) != 0)
         return fail(s, "cannot write a temporary file (TMPDIR says where)", strerror(errno));
     if (unzCloseCurrentFile(zip) != UNZ_OK || n < 0) return fail(s, "is a damaged archive", "");

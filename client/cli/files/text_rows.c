@@ -1,6 +1,7 @@
 #include "client/cli/files/text_rows.h"
 
 #include "client/cli/text/format.h"
+#include "client/cli/text/progress.h"
 #include "client/cli/text/utf8.h"
 #include "client/engram_accel.h"
 
@@ -11,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define NPY_BYTES   128u
 #define JSON_ID_MAX 9007199254740992.0 /* 2^53: up to there a double is exact */
@@ -27,6 +29,8 @@ struct reader {
     FILE *out, *ids;
     char *error;
     size_t error_bytes;
+    struct progress progress;
+    uint64_t bytes; /* read */
 };
 
 static bool fail(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -50,7 +54,8 @@ static bool next_line(struct reader *r, FILE *in)
         errno = 0;
         ssize_t n = getline(&r->line, &r->room, in);
         if (n < 0) return false;
-        r->number++;
+        r->bytes += (uint64_t)n;
+        if (r->number++ % 256 == 0) progress_show(&r->progress, r->bytes, clock_ns());
         while (n > 0 && strchr("\r\n \t", r->line[n - 1]))
             r->line[--n] = 0;
         for (char *zero; (zero = memchr(r->line, 0, (size_t)n));)
@@ -225,6 +230,13 @@ static bool json_line(struct reader *r)
     return ok;
 }
 
+static void begin(struct reader *r, FILE *in)
+{
+    struct stat about;
+    bool known = fstat(fileno(in), &about) == 0 && S_ISREG(about.st_mode);
+    progress_start(&r->progress, known ? (uint64_t)about.st_size : 0, 0, clock_ns());
+}
+
 static bool put_counts(struct reader *r)
 {
     uint32_t counts[2] = {(uint32_t)r->rows, r->columns};
@@ -247,11 +259,13 @@ bool text_rows_convert(FILE *in, const char *name, enum text_rows_kind kind, FIL
                        .error_bytes = error_bytes,
                        .row = malloc(4 * (size_t)EA_DIMENSION_MAX)};
     bool ok = r.row || fail(&r, "out of memory");
+    begin(&r, in);
     for (bool first = true; ok && next_line(&r, in); first = false) {
         if (first) r.separator = separator_of(r.line);
         if (first && kind == TEXT_ROWS_CSV && is_head(&r)) continue;
         ok = kind == TEXT_ROWS_CSV ? csv_row(&r) : json_line(&r);
     }
+    progress_finish(&r.progress);
     ok = ok && at_end(&r, in);
     if (ok && r.rows == 0) ok = fail(&r, "there is no row of numbers");
     ok = ok && put_counts(&r);
@@ -267,6 +281,7 @@ bool text_rows_ids(FILE *in, const char *name, FILE *out, char *error, size_t er
     struct reader r = {.name = name, .ids = out, .error = error, .error_bytes = error_bytes};
     uint64_t id, n = 0;
     bool ok = write_npy_head(out, 0) || fail(&r, "cannot write: %s", strerror(errno));
+    begin(&r, in);
     while (ok && next_line(&r, in)) {
         if (r.number == 1 && strcasecmp(r.line, "id") == 0) continue;
         if (parse_u64(r.line, 0, UINT64_MAX - 1, &id))
@@ -275,6 +290,7 @@ bool text_rows_ids(FILE *in, const char *name, FILE *out, char *error, size_t er
             ok = fail(&r, "'%.40s' is not an id, a whole number from 0 to 2^64 - 2", r.line);
         n++;
     }
+    progress_finish(&r.progress);
     ok = ok && at_end(&r, in);
     if (ok && (fseeko(out, 0, SEEK_SET) != 0 || !write_npy_head(out, n) || fflush(out) != 0))
         ok = fail(&r, "cannot write a temporary file: %s", strerror(errno));

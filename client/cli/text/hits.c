@@ -19,8 +19,7 @@ int hits_open(struct hits *h, struct cli *cli, const char *prefix, const char *n
     h->named = names_path != NULL;
     progress_start(&h->progress, queries_total, query_bytes, clock_ns());
     if (!prefix && isatty(STDOUT_FILENO)) h->progress.shown = false;
-    if (names_path && !names_open(&h->names, names_path))
-        return cli_error(CLI_FILE, "%s", h->names.error);
+    if (names_path && !names_open(&h->names, names_path)) return cli_file_error(h->names.error);
     h->table = table_create(names_path ? heads : bare);
     if (!h->table) return cli_error(CLI_NO_MEMORY, "out of memory");
     if (!prefix) return CLI_OK;
@@ -76,9 +75,9 @@ static int open_files(struct hits *h, uint64_t columns)
     h->row = malloc(columns * 8 + 1);
     if (!h->row) return cli_error(CLI_NO_MEMORY, "out of memory");
     if (!npy_writer_open(&h->ids, h->ids_path, NPY_WRITE_UINT64, 2, h->total, columns))
-        return cli_error(CLI_FILE, "%s", h->ids.error);
+        return cli_file_error(h->ids.error);
     if (!npy_writer_open(&h->scores, h->scores_path, NPY_WRITE_FLOAT32, 2, h->total, columns))
-        return cli_error(CLI_FILE, "%s", h->scores.error);
+        return cli_file_error(h->scores.error);
     return CLI_OK;
 }
 
@@ -91,11 +90,10 @@ static int write_row(struct hits *h, const uint64_t *ids, const float *scores, u
     if (n > h->columns) n = h->columns;
     for (uint64_t i = 0; i < h->columns; i++)
         id_row[i] = i < n ? ids[i] : EA_NO_ID;
-    if (!npy_writer_append(&h->ids, id_row, 1)) return cli_error(CLI_FILE, "%s", h->ids.error);
+    if (!npy_writer_append(&h->ids, id_row, 1)) return cli_file_error(h->ids.error);
     for (uint64_t i = 0; i < h->columns; i++)
         score_row[i] = i < n ? scores[i] : NAN;
-    if (!npy_writer_append(&h->scores, score_row, 1))
-        return cli_error(CLI_FILE, "%s", h->scores.error);
+    if (!npy_writer_append(&h->scores, score_row, 1)) return cli_file_error(h->scores.error);
     return CLI_OK;
 }
 
@@ -126,8 +124,8 @@ int hits_finish(struct hits *h)
 {
     progress_finish(&h->progress);
     if (h->prefix) {
-        if (!npy_writer_finish(&h->ids)) return cli_error(CLI_FILE, "%s", h->ids.error);
-        if (!npy_writer_finish(&h->scores)) return cli_error(CLI_FILE, "%s", h->scores.error);
+        if (!npy_writer_finish(&h->ids)) return cli_file_error(h->ids.error);
+        if (!npy_writer_finish(&h->scores)) return cli_file_error(h->scores.error);
     }
     if (h->prefix && h->cli->json) {
         struct json j;

@@ -47,11 +47,20 @@ void progress_line(char *out, size_t out_bytes, uint64_t done, uint64_t total, u
     double a_second = seconds > 0 ? (double)done / seconds : 0;
     char tail[160], bar[41];
 
-    int n = snprintf(tail, sizeof tail, " %3.0f %%  %s / %s%s", 100 * part,
+    int n = 0;
+    if (total)
+        n = snprintf(tail, sizeof tail, " %3.0f %%  %s / %s%s", 100 * part,
                      row_bytes ? format_count(&some, done) : format_bytes(&some, done),
                      row_bytes ? format_count(&all, total) : format_bytes(&all, total),
                      row_bytes ? " rows" : "");
-    if (a_second > 0)
+    else
+        n = snprintf(tail, sizeof tail, " %s%s",
+                     row_bytes ? format_count(&some, done) : format_bytes(&some, done),
+                     row_bytes ? " rows" : "");
+    if (a_second > 0 && !total)
+        snprintf(tail + n, sizeof tail - (size_t)n, "  %s/s",
+                 format_bytes(&rate, (uint64_t)(a_second * (double)(row_bytes ? row_bytes : 1))));
+    if (a_second > 0 && total)
         snprintf(tail + n, sizeof tail - (size_t)n, "  %s/s  %s left",
                  format_bytes(&rate, (uint64_t)(a_second * (double)(row_bytes ? row_bytes : 1))),
                  format_ns(&left, (uint64_t)((double)(total - done) / a_second * 1e9)));
@@ -64,7 +73,7 @@ void progress_line(char *out, size_t out_bytes, uint64_t done, uint64_t total, u
     memset(bar + full, ' ', cells - full);
     if (full < cells && full > 0) bar[full] = '>';
     bar[cells] = 0;
-    if (cells >= 4)
+    if (cells >= 4 && total)
         snprintf(out, out_bytes, "[%s]%s", bar, tail);
     else
         snprintf(out, out_bytes, "%.*s", (int)width, tail + 1);

@@ -13,7 +13,8 @@ struct progress {
     bool shown; /* true if standard error is a terminal */
     bool drawn; /* a line is on the screen */
     uint64_t start_ns, drawn_ns, redraw_ns;
-    uint64_t total, row_bytes; /* row_bytes 0: what is counted is bytes, not rows */
+    uint64_t total,
+        row_bytes; /* row_bytes 0: what is counted is bytes, not rows; total 0: unknown */
 };
 
 void progress_start(struct progress *p, uint64_t total, uint64_t row_bytes, uint64_t now_ns);
