@@ -54,6 +54,8 @@ void bench_data_drop(struct bench_data *d, struct cli *cli);
 
 /* Of the options, how long each figure takes. */
 int bench_report(struct cli *cli, const struct bench_options *given);
+/* Prints from how many rows on, up to given->rows, requests of now are faster on a card. */
+int bench_break_evens(struct cli *cli, const struct bench_options *given);
 
 /* Sends requests until the time is over or Ctrl-C. */
 int bench_drive(const struct cli *cli, const struct bench_options *o, const struct bench_data *d,

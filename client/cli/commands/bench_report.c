@@ -52,6 +52,9 @@ static int measure(struct cli *cli, const struct bench_options *given, size_t at
     o.batch = figures[at].batch;
     o.connections = figures[at].connections;
     o.dimension = DIMENSION;
+    char label[32];
+    snprintf(label, sizeof label, "%zu of %zu, ", at + 1, sizeof figures / sizeof *figures);
+    o.label = label;
     int code = bench_data_make(&d, cli, &o);
     if (!code) code = bench_drive(cli, &o, &d, r);
     bench_data_drop(&d, cli);
@@ -74,7 +77,7 @@ static int measure(struct cli *cli, const struct bench_options *given, size_t at
     return code;
 }
 
-static int break_evens(struct cli *cli)
+static int predictions(struct cli *cli)
 {
     struct text a, b;
     ea_explanation *e = calloc(1, sizeof *e);
@@ -110,20 +113,21 @@ int bench_report(struct cli *cli, const struct bench_options *given)
                    ? cli_error(CLI_USAGE, "--report is a page for people; bench --json has one "
                                           "figure")
                    : cli_info(cli);
+    if (!code) interrupt_politely(true); /* what was made is dropped, what was set is set back */
     if (!code) machine(cli);
     for (size_t at = 0; !code && !interrupt_seen() && at < sizeof figures / sizeof *figures; at++) {
-        if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\rbench: %zu of %zu\033[K", at + 1, sizeof figures / sizeof *figures);
         code = measure(cli, given, at, t);
     }
-    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
-    if (!code) {
+    if (!code && !interrupt_seen()) {
         printf("random rows of %u numbers, %.1f s each; what ran where is what was measured as "
                "faster\n",
                DIMENSION, given->seconds);
         cli_table_print(t);
-        code = break_evens(cli);
+        code = predictions(cli);
     }
+    if (!code && !interrupt_seen()) code = bench_break_evens(cli, given);
     table_destroy(t);
+    interrupt_politely(false);
+    if (interrupt_seen()) code = cli_error(CLI_INTERRUPTED, "interrupted");
     return code;
 }

@@ -20,7 +20,8 @@ enum top_order { BY_TIME, BY_REQUESTS, BY_P99, BY_NAME };
 
 struct top_row {
     const ea_operation_stats *now;
-    double rate, errors, busy; /* a second; of one core */
+    double rate, errors; /* a second */
+    double at_once;      /* requests in the daemon, waiting ones too, in the mean */
 };
 
 struct top {
@@ -87,7 +88,7 @@ static int by_order(const void *a, const void *b)
     const struct top_row *x = a, *y = b;
     double left = 0, right = 0;
     switch (sorted_by) {
-    case BY_TIME: left = x->busy, right = y->busy; break;
+    case BY_TIME: left = x->at_once, right = y->at_once; break;
     case BY_REQUESTS: left = x->rate, right = y->rate; break;
     case BY_P99: left = (double)x->now->p99_ns, right = (double)y->now->p99_ns; break;
     case BY_NAME: break;
@@ -189,7 +190,7 @@ static void draw(struct top *t)
     put_backends(t);
     bool wide = t->width >= 70;
     if (wide)
-        put(t, true, "%-20s %10s %9s %9s %9s %8s", "operation", "a second", "p50", "p99", "busy",
+        put(t, true, "%-20s %10s %9s %9s %9s %8s", "operation", "a second", "p50", "p99", "at once",
             "errors/s");
     else
         put(t, true, "%-12s %7s %8s %8s", "operation", "a second", "p50", "p99");
@@ -202,9 +203,9 @@ static void draw(struct top *t)
         /* µ is two bytes and one column. */
         int more50 = strchr(p50.c, '\xc2') != NULL, more99 = strchr(p99.c, '\xc2') != NULL;
         if (wide)
-            put(t, false, "%-20s %10s %*s %*s %7.1f %% %8.1f", r->now->name,
+            put(t, false, "%-20s %10s %*s %*s %9.1f %8.1f", r->now->name,
                 format_count(&many, (uint64_t)(r->rate + 0.5)), 9 + more50, p50.c, 9 + more99,
-                p99.c, 100 * r->busy, r->errors);
+                p99.c, r->at_once, r->errors);
         else
             put(t, false, "%-12.12s %7s %*s %*s", r->now->name,
                 format_count(&many, (uint64_t)(r->rate + 0.5)), 8 + more50, p50.c, 8 + more99,
@@ -286,7 +287,7 @@ static void print_json(const struct top *t)
         json_string(&j, "name", t->rows[i].now->name);
         json_double(&j, "per_second", t->rows[i].rate);
         json_double(&j, "errors_per_second", t->rows[i].errors);
-        json_double(&j, "busy", t->rows[i].busy);
+        json_double(&j, "at_once", t->rows[i].at_once);
         json_u64(&j, "p50_ns", t->rows[i].now->p50_ns);
         json_u64(&j, "p99_ns", t->rows[i].now->p99_ns);
         json_end(&j);
