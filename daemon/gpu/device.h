@@ -129,6 +129,8 @@ struct device_ops {
                          uint32_t k, uint64_t row_count);
     uint64_t (*shadow_scratch)(uint64_t query_count, uint32_t k, uint64_t row_count,
                                uint32_t dimension);
+    uint64_t (*shadow_list_scratch)(uint64_t query_count, uint32_t k, uint64_t row_count,
+                                    uint32_t dimension);
     struct cuda_hrr_scratch (*bind_scratch)(const struct hrr_plan *plan, uint64_t count);
     uint64_t (*direct_scratch_min)(uint32_t k);
     uint64_t (*direct_scratch_best)(uint32_t k);

@@ -45,15 +45,17 @@ enum device_kernel {
     KERNEL_SHADOW_TOPK,
     KERNEL_SHADOW_SUM,
     KERNEL_SHADOW_CHECK,
+    KERNEL_SHADOW_LIST, /* of rows only their norms are read */
 };
 
 struct device_call {
     enum device_kernel kernel;
-    enum metric metric; /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK */
+    enum metric metric; /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK, SHADOW_LIST */
     struct cuda_rows
         rows; /* all but SPREAD, BIND and RECALL_...; of NORMALIZE the dimension and count */
-    struct cuda_queries queries; /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK */
-    struct cuda_shadow shadow;   /* SHADOW_..., but CENTRE */
+    struct cuda_queries queries;  /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK, SHADOW_LIST */
+    struct cuda_shadow shadow;    /* SHADOW_..., but CENTRE */
+    struct cuda_shadow_list list; /* SHADOW_LIST */
     union {
         struct {
             float *out;
@@ -65,7 +67,7 @@ struct device_call {
             float *out;
             uint64_t stride;   /* TILE: floats between the rows of two queries */
         } scores;              /* SCAN, TILE */
-        struct cuda_topk topk; /* TOPK, SHADOW_TOPK */
+        struct cuda_topk topk; /* TOPK, SHADOW_TOPK, SHADOW_LIST */
         struct {
             const uint32_t *positions; /* NULL: row i is the i-th */
             const uint64_t *offsets;   /* NULL: every query against all positions */
@@ -139,6 +141,7 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_SHADOW_TOPK: return "shadow_topk";
     case KERNEL_SHADOW_SUM: return "shadow_sum";
     case KERNEL_SHADOW_CHECK: return "shadow_check";
+    case KERNEL_SHADOW_LIST: return "shadow_list";
     }
     return "no kernel";
 }

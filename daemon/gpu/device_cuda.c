@@ -232,6 +232,9 @@ static int enqueue(const struct device_call *c, device_stream s)
     case KERNEL_SHADOW_CHECK:
         return cuda_shadow_check(&c->rows, c->look.first, c->look.count, &c->shadow, c->look.sums,
                                  c->look.found, s);
+    case KERNEL_SHADOW_LIST:
+        return cuda_shadow_list(c->metric, &c->queries, &c->rows, &c->shadow, &c->topk, &c->list,
+                                s);
     }
     return cudaErrorInvalidValue;
 }
@@ -303,6 +306,7 @@ static const struct device_ops ops = {
     .topk_scratch_best = cuda_topk_scratch_best,
     .shadow_suits = cuda_shadow_pays,
     .shadow_scratch = cuda_shadow_scratch,
+    .shadow_list_scratch = cuda_shadow_list_scratch,
     .bind_scratch = cuda_hrr_scratch,
     .direct_scratch_min = cuda_direct_scratch_min,
     .direct_scratch_best = cuda_direct_scratch_best,

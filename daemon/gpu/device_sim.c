@@ -434,6 +434,7 @@ const struct device_ops device_sim = {
     .topk_scratch_best = sim_topk_scratch_best,
     .shadow_suits = sim_shadow_pays,
     .shadow_scratch = sim_shadow_scratch,
+    .shadow_list_scratch = sim_shadow_scratch,
     .bind_scratch = sim_bind_scratch,
     .direct_scratch_min = sim_direct_scratch_min,
     .direct_scratch_best = sim_direct_scratch_best,

@@ -21,6 +21,9 @@ struct sim_shadow {
     uint64_t ids[BATCH_ROWS];
     uint32_t positions[BATCH_ROWS + 16];
     _Alignas(64) int8_t planes[2 * (VECTOR_DIMENSION_MAX + SHADOW_ALIGN)];
+    /* of a query with the sign turned */
+    _Alignas(64) int8_t turned[2 * (VECTOR_DIMENSION_MAX + SHADOW_ALIGN)];
+    _Alignas(64) float minus[VECTOR_DIMENSION_MAX];
 };
 
 struct sim_shadow *sim_shadow_create(const struct vector_kernels *kernels)
@@ -79,11 +82,13 @@ static void check_codes(const struct device_call *c, const struct sim_memory *m,
 {
     const struct cuda_shadow *s = &c->shadow;
     uint64_t stride = vector_stride(c->rows.dimension);
-    check(c, m, c->rows.rows, rows, stride * sizeof(float), 64);
+    uint64_t aligned = c->kernel == KERNEL_SHADOW_CODE ? 4 : 64; /* rows may be coded apart */
+    bool reads = c->kernel == KERNEL_SHADOW_CODE || c->kernel == KERNEL_SHADOW_TOPK;
+    if (reads) check(c, m, c->rows.rows, rows, stride * sizeof(float), 64);
     check(c, m, s->codes, rows, shadow_stride(c->rows.dimension), 64);
-    check(c, m, s->scales, rows, sizeof(float), 64);
-    check(c, m, s->losts, rows, sizeof(float), 64);
-    check(c, m, s->lengths, rows, sizeof(float), 64);
+    check(c, m, s->scales, rows, sizeof(float), aligned);
+    check(c, m, s->losts, rows, sizeof(float), aligned);
+    check(c, m, s->lengths, rows, sizeof(float), aligned);
     check(c, m, s->centre, stride, sizeof(float), 64);
     check(c, m, s->centre_norm, 1, sizeof(float), 4);
 }
@@ -100,6 +105,27 @@ static void check_search(const struct device_call *c, const struct sim_memory *m
     check(c, m, c->queries.norms, queries, sizeof(float), 4);
     check(c, m, c->rows.norms, rows, sizeof(float), 4);
     if (t->work) check(c, m, t->work, 1, sizeof *t->work, 8);
+}
+
+/* What a top-k checks as well, and the list. */
+static void check_list(const struct device_call *c, const struct sim_memory *m)
+{
+    const struct cuda_topk *t = &c->topk;
+    const struct cuda_filter *f = &t->filter;
+    const struct cuda_shadow_list *l = &c->list;
+    uint64_t queries = c->queries.count, words = (c->rows.count + 63) / 64;
+    if (c->metric < METRIC_COSINE || c->metric > METRIC_SQUARED_EUCLIDEAN)
+        sim_misuse(name_of(c), "metric %d", (int)c->metric);
+    check(c, m, c->queries.rows, queries, vector_stride(c->rows.dimension) * sizeof(float), 64);
+    check(c, m, t->scratch, t->scratch_bytes, 1, 256);
+    check(c, m, t->ids, c->rows.count, sizeof *t->ids, 8);
+    if (f->allowed) check(c, m, f->allowed, words, sizeof *f->allowed, 8);
+    if (f->allowed && f->of) check(c, m, f->of, queries, sizeof *f->of, 4);
+    if (f->of && f->words < words) sim_misuse(name_of(c), "bitmaps overlap");
+    check(c, m, l->out, l->out_max, sizeof *l->out, 16);
+    check(c, m, l->total, 1, sizeof *l->total, 4);
+    check(c, m, l->firsts, queries, sizeof *l->firsts, 4);
+    check(c, m, l->counts, queries, sizeof *l->counts, 4);
 }
 
 /* Rows may be summed that the replica has no longer. */
@@ -128,7 +154,9 @@ void sim_shadow_check(const struct device_call *call, const struct sim_memory *m
         return;
     }
     check_codes(call, m, call->rows.count);
-    if (call->kernel == KERNEL_SHADOW_TOPK) check_search(call, m);
+    if (call->kernel == KERNEL_SHADOW_TOPK || call->kernel == KERNEL_SHADOW_LIST)
+        check_search(call, m);
+    if (call->kernel == KERNEL_SHADOW_LIST) check_list(call, m);
     if (call->kernel != KERNEL_SHADOW_CHECK) return;
     check_sums(call, m, call->look.first, call->look.count, call->look.sums);
     check(call, m, call->look.found, 1, sizeof *call->look.found, 8);
@@ -169,15 +197,17 @@ static void run_code(const struct device_call *c, const struct sim_shadow *s)
 
 /* ---- checksums ---- */
 
-static struct shadow_rows shadow_rows_of(const struct device_call *c)
+static struct shadow_rows shadow_rows_from(const struct device_call *c, uint64_t first,
+                                           uint64_t count)
 {
     const struct cuda_shadow *s = &c->shadow;
-    return (struct shadow_rows){s->codes, s->scales, s->losts, s->lengths, c->rows.count};
+    return (struct shadow_rows){s->codes + first * shadow_stride(c->rows.dimension),
+                                s->scales + first, s->losts + first, s->lengths + first, count};
 }
 
 static void run_sum(const struct device_call *c)
 {
-    const struct shadow_rows rows = shadow_rows_of(c);
+    const struct shadow_rows rows = shadow_rows_from(c, 0, c->rows.count);
     for (uint64_t row = c->sum.first; row < c->sum.first + c->sum.count; row++) {
         uint64_t part = shadow_sum_row(c->rows.dimension, &rows, row);
         c->sum.sums[row / SHADOW_SUM_ROWS] += c->sum.out ? 0 - part : part;
@@ -186,7 +216,7 @@ static void run_sum(const struct device_call *c)
 
 static void run_look(const struct device_call *c)
 {
-    const struct shadow_rows rows = shadow_rows_of(c);
+    const struct shadow_rows rows = shadow_rows_from(c, 0, c->rows.count);
     struct cuda_shadow_found *found = c->look.found;
     uint64_t end = c->look.first + c->look.count, sum = 0;
     for (uint64_t row = c->look.first; row < end; row++) {
@@ -219,12 +249,9 @@ struct search {
 static void offer_batch(struct search *w, struct sim_shadow *s, uint64_t first, uint64_t count)
 {
     const struct device_call *c = w->call;
-    const struct cuda_shadow *from = &c->shadow;
     uint32_t dimension = c->rows.dimension;
     uint64_t stride = vector_stride(dimension), listed = 0;
-    const struct shadow_rows rows = {from->codes + first * shadow_stride(dimension),
-                                     from->scales + first, from->losts + first,
-                                     from->lengths + first, count};
+    const struct shadow_rows rows = shadow_rows_from(c, first, count);
     struct screen_line line = {0.0f, -INFINITY};
     if (w->best.selective) line = screen_line(&w->screen, w->norm, w->best.bound);
     s->codes->scan(dimension, &w->query, s->planes, &rows, s->above);
@@ -283,6 +310,85 @@ static void run_search(const struct device_call *c, float threshold, struct sim_
         search_one(c, q, t->threshold ? &threshold : NULL, s);
 }
 
+/* ---- without rows ---- */
+
+/* Scores of a batch are at least s->scores; what may enter is offered. Of -x a row's dot product is
+ * at most `less`: that of x is at least as much with the sign turned. */
+static void offer_least(struct search *w, struct sim_shadow *s, const struct shadow_query *less,
+                        const struct shadow_rows *rows, uint64_t first)
+{
+    const struct device_call *c = w->call;
+    s->codes->scan(c->rows.dimension, less, s->turned, rows, s->above);
+    for (uint64_t i = 0; i < rows->count; i++) {
+        s->scores[i] = shadow_least(&w->screen, w->norm, c->rows.norms[first + i], -s->above[i]);
+        s->ids[i] = c->topk.ids[first + i];
+    }
+    topk_offer(&w->best, s->kernels, s->scores, s->ids, rows->count, w->allowed, first,
+               s->positions);
+    topk_tighten(&w->best);
+}
+
+/* Counts the rows of a batch that may reach the bound, and lists them where there is room. */
+static void list_batch(struct search *w, struct sim_shadow *s, const struct shadow_rows *rows,
+                       uint64_t first)
+{
+    const struct device_call *c = w->call;
+    const struct cuda_shadow_list *l = &c->list;
+    struct screen_line line = {0.0f, -INFINITY};
+    if (w->best.selective) line = screen_line(&w->screen, w->norm, w->best.bound);
+    s->codes->scan(c->rows.dimension, &w->query, s->planes, rows, s->above);
+    screen_floors(&w->screen, c->rows.norms + first, rows->count, s->floors);
+    for (uint64_t i = 0; i < rows->count; i++) {
+        uint64_t row = first + i, at = *l->total + w->passed;
+        if (s->above[i] < fmaf(line.scale, s->floors[i], line.offset)) continue;
+        if (w->allowed && !(w->allowed[row / 64] >> row % 64 & 1)) continue;
+        if (at < l->out_max)
+            l->out[at] = (struct shadow_survivor){
+                .id = c->topk.ids[row], .row = (uint32_t)row, .norm = c->rows.norms[row]};
+        w->passed++;
+    }
+}
+
+static void list_one(const struct device_call *c, uint64_t q, const float *threshold,
+                     struct sim_shadow *s)
+{
+    uint32_t dimension = c->rows.dimension;
+    uint64_t stride = vector_stride(dimension), most = LIST_ROWS + 4 * (uint64_t)c->topk.k;
+    const struct shadow_centre centre = {c->shadow.centre, *c->shadow.centre_norm};
+    struct search w = {.call = c, .screen = screen_of_shadow(c->metric, dimension)};
+    struct shadow_query less;
+    w.row = c->queries.rows + q * stride;
+    w.norm = c->queries.norms[q];
+    w.allowed = allowed_of(&c->topk.filter, q);
+    topk_init(&w.best, s->entries, c->topk.k, metric_lower_is_better(c->metric), threshold);
+    for (uint64_t i = 0; i < stride; i++)
+        s->minus[i] = -w.row[i];
+    s->codes->prepare(dimension, s->minus, w.norm, &centre, s->turned, &less);
+    s->codes->prepare(dimension, w.row, w.norm, &centre, s->planes, &w.query);
+    for (int listing = 0; listing < 2; listing++) {
+        for (uint64_t first = 0; first < c->rows.count; first += BATCH_ROWS) {
+            uint64_t left = c->rows.count - first, count = left < BATCH_ROWS ? left : BATCH_ROWS;
+            const struct shadow_rows rows = shadow_rows_from(c, first, count);
+            if (listing)
+                list_batch(&w, s, &rows, first);
+            else
+                offer_least(&w, s, &less, &rows, first);
+        }
+    }
+    bool whole =
+        (c->queries.count == 1 || w.passed <= most) && *c->list.total + w.passed <= c->list.out_max;
+    c->list.firsts[q] = *c->list.total;
+    c->list.counts[q] = whole ? (uint32_t)w.passed : CUDA_SHADOW_REDO;
+    if (whole) *c->list.total += (uint32_t)w.passed;
+}
+
+static void run_list(const struct device_call *c, float threshold, struct sim_shadow *s)
+{
+    memset(c->topk.scratch, 0xdb, c->topk.scratch_bytes < 65536 ? c->topk.scratch_bytes : 65536);
+    for (uint64_t q = 0; q < c->queries.count; q++)
+        list_one(c, q, c->topk.threshold ? &threshold : NULL, s);
+}
+
 void sim_shadow_run(const struct device_call *call, float threshold, struct sim_shadow *s)
 {
     if (call->kernel == KERNEL_SHADOW_CENTRE)
@@ -293,6 +399,8 @@ void sim_shadow_run(const struct device_call *call, float threshold, struct sim_
         run_sum(call);
     else if (call->kernel == KERNEL_SHADOW_CHECK)
         run_look(call);
+    else if (call->kernel == KERNEL_SHADOW_LIST)
+        run_list(call, threshold, s);
     else
         run_search(call, threshold, s);
 }

@@ -43,7 +43,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 struct sim_work sim_work_of(const struct device_call *call)
 {
     struct sim_work w = {.kind = WORK_KERNEL, .call = *call};
-    bool best = call->kernel == KERNEL_TOPK || call->kernel == KERNEL_SHADOW_TOPK;
+    bool best = call->kernel == KERNEL_TOPK || call->kernel == KERNEL_SHADOW_TOPK ||
+                call->kernel == KERNEL_SHADOW_LIST;
     const float *threshold = best ? call->topk.threshold : NULL;
     if (call->kernel == KERNEL_DIRECT) threshold = call->direct.threshold;
     if (threshold) w.threshold = *threshold;
@@ -245,7 +246,8 @@ static void check_call(const struct checker *c, const struct device_call *call)
     case KERNEL_SHADOW_CENTRE:
     case KERNEL_SHADOW_CODE:
     case KERNEL_SHADOW_SUM:
-    case KERNEL_SHADOW_CHECK: sim_shadow_check(call, c->memory); break;
+    case KERNEL_SHADOW_CHECK:
+    case KERNEL_SHADOW_LIST: sim_shadow_check(call, c->memory); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:
     case KERNEL_RECALL_BEST: sim_recall_check(call, c->memory); break;
@@ -465,6 +467,7 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_SHADOW_CODE:
     case KERNEL_SHADOW_SUM:
     case KERNEL_SHADOW_CHECK:
+    case KERNEL_SHADOW_LIST:
     case KERNEL_SHADOW_TOPK: sim_shadow_run(c, w->threshold, b->shadow); break;
     case KERNEL_RECALL_BEGIN:
     case KERNEL_RECALL_SEEDS:

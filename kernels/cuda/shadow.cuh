@@ -20,6 +20,19 @@ __device__ __forceinline__ int64_t warp_sum(int64_t value)
     return value;
 }
 
+/* sum + the products of four codes each. */
+__device__ __forceinline__ int dot_4(int a, int b, int sum)
+{
+#if __CUDA_ARCH__ >= 610
+    return __dp4a(a, b, sum);
+#else
+#pragma unroll
+    for (int n = 0; n < 32; n += 8)
+        sum += (int)(int8_t)(a >> n) * (int)(int8_t)(b >> n);
+    return sum;
+#endif
+}
+
 /* shadow_measure by a warp, whose lane j has the canonical partial j. Gives code i to
  * write(i, code), by lane i % 32. */
 template <typename Write>

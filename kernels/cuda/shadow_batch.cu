@@ -6,7 +6,6 @@
 
 enum {
     BATCH_K_MAX = SCAN_TOPK_K_MAX,
-    BATCH_LIST = 4096, /* pairs of a query */
     BATCH_ROWS_MIN = 32768,
     BATCH_STEP = 16, /* each 16th tile is in the sample, */
     BATCH_STEP_LEAST = 4,
@@ -218,34 +217,89 @@ static int batch_select(const struct best_job *job, const struct cuda_topk *topk
     return cudaGetLastError();
 }
 
+/* Of a search of many queries: where its pieces of scratch lie, and the bounds. */
+struct batch_call {
+    struct batch_layout at;
+    struct best_job best;
+    struct shadow_tile tile;
+};
+
+/* Codes the queries. False: there is too little scratch, or *error. */
+static bool batch_begin(enum metric metric, const struct cuda_queries *queries,
+                        const struct cuda_rows *rows, const struct cuda_shadow *shadow,
+                        const struct cuda_topk *topk, struct batch_call *call, int *error,
+                        cudaStream_t stream)
+{
+    char *scratch = (char *)topk->scratch;
+    call->at = batch_layout_of(queries->count, topk->k, rows->count, rows->dimension);
+    *error = cudaErrorInvalidValue;
+    if (topk->scratch_bytes < call->at.end) return false;
+    call->best = best_job_of(metric, queries, rows, topk);
+    call->best.bounds = (struct topk_bound *)(scratch + call->at.bounds);
+    call->best.sink.lists = (struct topk_entry *)(scratch + call->at.lists);
+    call->best.sink.counts = (uint32_t *)(scratch + call->at.list_counts);
+    call->best.sink.bounds = call->best.bounds;
+    call->best.sink.list_stride = BATCH_LIST;
+    *error = batch_code(queries, rows, shadow, scratch, &call->at, stream);
+    call->tile = batch_tile(metric, queries, rows, shadow, &call->best, scratch, &call->at);
+    return *error == cudaSuccess;
+}
+
+/* The best of a sample, for the first bounds. */
+static int batch_sample(const struct batch_call *call, const struct cuda_rows *rows,
+                        const struct cuda_topk *topk, unsigned processors, cudaStream_t stream)
+{
+    struct shadow_tile sample = call->tile;
+    sample.step = batch_step(sample.query_count, topk->k, rows->count);
+    sample.maxima = (struct topk_entry *)((char *)topk->scratch + call->at.maxima);
+    return shadow_tile_launch(&sample, processors, stream);
+}
+
 int shadow_batch_topk(enum metric metric, const struct cuda_queries *queries,
                       const struct cuda_rows *rows, const struct cuda_shadow *shadow,
                       const struct cuda_topk *topk, cudaStream_t stream)
 {
     const uint64_t count = queries->count;
-    const struct batch_layout at = batch_layout_of(count, topk->k, rows->count, rows->dimension);
     const bool compensated = canonical_is_compensated(rows->dimension);
     const unsigned processors = shadow_processors();
     char *scratch = (char *)topk->scratch;
-    if (topk->scratch_bytes < at.end) return cudaErrorInvalidValue;
-    struct best_job job = best_job_of(metric, queries, rows, topk);
-    job.bounds = (struct topk_bound *)(scratch + at.bounds);
-    job.sink.lists = (struct topk_entry *)(scratch + at.lists);
-    job.sink.counts = (uint32_t *)(scratch + at.list_counts);
-    job.sink.bounds = job.bounds;
-    job.sink.list_stride = BATCH_LIST;
-    int error = batch_code(queries, rows, shadow, scratch, &at, stream);
-    if (error) return error;
-    struct shadow_tile tile = batch_tile(metric, queries, rows, shadow, &job, scratch, &at);
-    struct shadow_tile sample = tile;
-    sample.step = batch_step(count, topk->k, rows->count);
-    sample.maxima = (struct topk_entry *)(scratch + at.maxima);
-    tile.step = 1;
-    error = shadow_tile_launch(&sample, processors, stream);
+    struct batch_call call = {};
+    int error;
+    if (!batch_begin(metric, queries, rows, shadow, topk, &call, &error, stream)) return error;
+    const struct topk_entry *maxima = (struct topk_entry *)(scratch + call.at.maxima);
+    error = batch_sample(&call, rows, topk, processors, stream);
     if (!error)
-        error =
-            shadow_choose_launch(&job, sample.maxima, at.maxima_count, count, compensated, stream);
-    if (!error) error = shadow_tile_launch(&tile, processors, stream);
-    if (!error) error = batch_finish(&job, tile.counts, count, compensated, stream);
-    return error ? error : batch_select(&job, topk, scratch, &at, count, stream);
+        error = shadow_choose_launch(&call.best, maxima, call.at.maxima_count, count, compensated,
+                                     stream);
+    call.tile.step = 1;
+    if (!error) error = shadow_tile_launch(&call.tile, processors, stream);
+    if (!error) error = batch_finish(&call.best, call.tile.counts, count, compensated, stream);
+    return error ? error : batch_select(&call.best, topk, scratch, &call.at, count, stream);
+}
+
+int shadow_batch_list(enum metric metric, const struct cuda_queries *queries,
+                      const struct cuda_rows *rows, const struct cuda_shadow *shadow,
+                      const struct cuda_topk *topk, const struct cuda_shadow_list *list,
+                      cudaStream_t stream)
+{
+    const uint64_t count = queries->count;
+    const unsigned processors = shadow_processors();
+    char *scratch = (char *)topk->scratch;
+    struct batch_call call = {};
+    struct list_job job = {};
+    int error;
+    if (!batch_begin(metric, queries, rows, shadow, topk, &call, &error, stream)) return error;
+    job.best = call.best;
+    job.planes = call.tile.planes;
+    job.plane_stride = call.tile.plane_stride;
+    job.code_stride = call.tile.code_stride;
+    job.coded = call.tile.coded;
+    job.rows = call.tile.rows;
+    job.out = *list;
+    const struct topk_entry *maxima = (struct topk_entry *)(scratch + call.at.maxima);
+    error = batch_sample(&call, rows, topk, processors, stream);
+    if (!error) error = list_choose_launch(&job, maxima, call.at.maxima_count, count, stream);
+    call.tile.step = 1;
+    if (!error) error = shadow_tile_launch(&call.tile, processors, stream);
+    return error ? error : list_finish_launch(&job, call.tile.counts, count, stream);
 }

@@ -79,19 +79,20 @@ __device__ __forceinline__ void best_prove(const struct best_job &job, uint64_t 
     job.bounds[query] = limit;
 }
 
-/* Chooses the k best of a list of rows (k <= SCAN_TOPK_K_MAX), scores them, and proves a bound. */
-template <bool EUCLIDEAN, bool COMPENSATED>
-__device__ __forceinline__ void best_choose(const struct best_job &job, uint64_t query,
-                                            const struct best_source &from, struct topk_bound limit,
-                                            struct best_shared *shared)
+/* Chooses the k best of a list of rows (k <= SCAN_TOPK_K_MAX), and proves a bound by what
+ * entry_of(row), which all lanes of a warp call, says of each. */
+template <typename EntryOf>
+__device__ __forceinline__ void best_choose_by(const struct best_job &job, uint64_t query,
+                                               const struct best_source &from,
+                                               struct topk_bound limit, struct best_shared *shared,
+                                               EntryOf entry_of)
 {
     __shared__ uint32_t found;
     if (threadIdx.x == 0) found = 0;
     best_of(from, job.k, shared);
     for (uint32_t i = threadIdx.x / 32; i < job.k; i += BEST_THREADS / 32) {
         if (shared->best[i].key == ~0u) break; /* and all behind it */
-        struct topk_entry entry =
-            best_entry<32, EUCLIDEAN, COMPENSATED>(job, query, shared->best[i].id);
+        struct topk_entry entry = entry_of(shared->best[i].id);
         __syncwarp(); /* all lanes have read */
         if (threadIdx.x % 32 != 0) continue;
         shared->best[i] = entry;
@@ -101,6 +102,17 @@ __device__ __forceinline__ void best_choose(const struct best_job &job, uint64_t
     if (threadIdx.x >= 32) return;
     struct topk_entry worst = best_worst(shared->best, found, threadIdx.x, 32);
     if (threadIdx.x == 0) best_prove(job, query, worst, found, limit);
+}
+
+/* By their canonical scores. */
+template <bool EUCLIDEAN, bool COMPENSATED>
+__device__ __forceinline__ void best_choose(const struct best_job &job, uint64_t query,
+                                            const struct best_source &from, struct topk_bound limit,
+                                            struct best_shared *shared)
+{
+    best_choose_by(job, query, from, limit, shared, [&](uint64_t row) {
+        return best_entry<32, EUCLIDEAN, COMPENSATED>(job, query, row);
+    });
 }
 
 __device__ __forceinline__ struct screen_line best_line(const struct best_job &job, uint64_t query)
@@ -179,6 +191,32 @@ static inline unsigned shadow_processors(void)
     return device_attribute(cudaDevAttrMultiProcessorCount, &processors) ? 1 : (unsigned)processors;
 }
 
+/* One query: the way from its scan to its k best, or its list. */
+struct shadow_layout {
+    uint64_t query, counts, bounds, planes, above, maxima, chosen, next, lists, end;
+    uint64_t maxima_count;
+    uint32_t segment;
+};
+struct shadow_call {
+    enum metric metric;
+    const struct cuda_queries *queries;
+    const struct cuda_rows *rows;
+    const struct cuda_shadow *shadow;
+    unsigned processors;
+    struct shadow_layout at;
+    char *scratch;
+    struct select_round chosen, round;
+};
+struct shadow_call shadow_call_of(enum metric metric, const struct cuda_queries *queries,
+                                  const struct cuda_rows *rows, const struct cuda_shadow *shadow,
+                                  uint32_t k, void *scratch);
+/* Leaves shadow_above of each row, and the maxima. */
+int shadow_scan_enqueue(const struct shadow_call *call, const struct cuda_filter *filter,
+                        float *above, struct topk_entry *maxima, cudaStream_t stream);
+/* The worst of *chosen_count entries is the bound, if they are k. */
+int shadow_bound_launch(const struct best_job *job, const struct topk_entry *chosen,
+                        const uint32_t *chosen_count, cudaStream_t stream);
+
 /* cuda_shadow_topk for more than one query. */
 bool shadow_batch_suits(uint64_t query_count, uint32_t k, uint64_t row_count);
 uint64_t shadow_batch_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,
@@ -186,5 +224,29 @@ uint64_t shadow_batch_scratch(uint64_t query_count, uint32_t k, uint64_t row_cou
 int shadow_batch_topk(enum metric metric, const struct cuda_queries *queries,
                       const struct cuda_rows *rows, const struct cuda_shadow *shadow,
                       const struct cuda_topk *topk, cudaStream_t stream);
+
+/* Without rows (shadow_list.cu). */
+struct list_job {
+    struct best_job best;
+    const int8_t *planes;  /* of the queries, plane_stride bytes apart */
+    uint32_t plane_stride; /* a second plane follows at code_stride, if `two` */
+    uint32_t code_stride;
+    bool two;
+    const struct shadow_query *coded;
+    struct shadow_rows rows;
+    struct cuda_shadow_list out;
+};
+/* As shadow_choose_launch. */
+int list_choose_launch(const struct list_job *job, const struct topk_entry *maxima,
+                       uint32_t maxima_count, uint64_t query_count, cudaStream_t stream);
+/* Of the lists that a tile left, `passed` long, at most `most`. */
+int list_finish_launch(const struct list_job *job, const uint32_t *passed, uint64_t query_count,
+                       cudaStream_t stream);
+int shadow_batch_list(enum metric metric, const struct cuda_queries *queries,
+                      const struct cuda_rows *rows, const struct cuda_shadow *shadow,
+                      const struct cuda_topk *topk, const struct cuda_shadow_list *list,
+                      cudaStream_t stream);
+
+enum { BATCH_LIST = 4096 }; /* pairs of a query among several */
 
 #endif

@@ -4,6 +4,7 @@
 #define ENGRAM_KERNELS_SHADOW_CUDA_H
 
 #include "kernels/cuda/vectors_cuda.h"
+#include "kernels/shadow_list.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +44,27 @@ bool cuda_shadow_suits(uint64_t query_count, uint32_t k, uint64_t row_count);
 
 uint64_t cuda_shadow_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,
                              uint32_t dimension);
+
+/* Where a search without rows leaves what may be among the best. */
+struct cuda_shadow_list {
+    struct shadow_survivor *out; /* room for out_max, of all queries together */
+    uint32_t out_max;
+    uint32_t *total; /* in: 0 */
+    /* In: 0. Out: where the survivors of each query begin, and how many there are; more than fit
+     * behind the first, as CUDA_SHADOW_REDO: they are not all there. */
+    uint32_t *firsts, *counts;
+};
+
+/* Of each query the rows that may be among the k best, in any order: all of them, and of the others
+ * as few as the shadow tells apart (kernels/shadow_list.h). No row is read, so rows->rows may be
+ * NULL. Of topk: k, ids, filter, threshold and scratch, as for cuda_shadow_topk. */
+int cuda_shadow_list(enum metric metric, const struct cuda_queries *queries,
+                     const struct cuda_rows *rows, const struct cuda_shadow *shadow,
+                     const struct cuda_topk *topk, const struct cuda_shadow_list *list,
+                     struct CUstream_st *stream);
+
+uint64_t cuda_shadow_list_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,
+                                  uint32_t dimension);
 
 /* What shadow_above gives for the first query and each row, for tests of the bound. scratch: as for
  * cuda_shadow_topk with k = 1. */

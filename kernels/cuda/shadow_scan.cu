@@ -11,18 +11,6 @@ enum {
     SCAN_BLOCKS = 3, /* a multiprocessor: registers for the loads in flight */
 };
 
-__device__ __forceinline__ int dot_4(int a, int b, int sum)
-{
-#if __CUDA_ARCH__ >= 610
-    return __dp4a(a, b, sum);
-#else
-#pragma unroll
-    for (int n = 0; n < 32; n += 8)
-        sum += (int)(int8_t)(a >> n) * (int)(int8_t)(b >> n);
-    return sum;
-#endif
-}
-
 __device__ __forceinline__ int dot_16(int4 a, int4 b, int sum)
 {
     return dot_4(a.w, b.w, dot_4(a.z, b.z, dot_4(a.y, b.y, dot_4(a.x, b.x, sum))));

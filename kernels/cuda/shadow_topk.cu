@@ -95,6 +95,13 @@ __global__ void __launch_bounds__(BEST_THREADS)
     if (threadIdx.x == 0) best_prove(job, 0, mine, *chosen_count, limit);
 }
 
+int shadow_bound_launch(const struct best_job *job, const struct topk_entry *chosen,
+                        const uint32_t *chosen_count, cudaStream_t stream)
+{
+    choose_bound_kernel<<<1, BEST_THREADS, 0, stream>>>(*job, chosen, chosen_count);
+    return cudaGetLastError();
+}
+
 /* ---- what may reach the bound ---- */
 
 template <bool EUCLIDEAN, bool COMPENSATED>
@@ -138,12 +145,6 @@ __global__ void __launch_bounds__(SUMS_THREADS, SUMS_BLOCKS)
 }
 
 /* ---- launching ---- */
-
-struct shadow_layout {
-    uint64_t query, counts, bounds, planes, above, maxima, chosen, next, lists, end;
-    uint64_t maxima_count;
-    uint32_t segment;
-};
 
 /* A maximum for each warp, if these are enough; else as many as k asks for. */
 static uint32_t shadow_segment(uint32_t k, uint64_t row_count, unsigned processors)
@@ -189,21 +190,9 @@ extern "C" uint64_t cuda_shadow_scratch(uint64_t query_count, uint32_t k, uint64
     return shadow_layout_of(k, row_count, dimension, shadow_processors()).end;
 }
 
-struct shadow_call {
-    enum metric metric;
-    const struct cuda_queries *queries;
-    const struct cuda_rows *rows;
-    const struct cuda_shadow *shadow;
-    unsigned processors;
-    struct shadow_layout at;
-    char *scratch;
-    struct select_round chosen, round;
-};
-
-static struct shadow_call shadow_call_of(enum metric metric, const struct cuda_queries *queries,
-                                         const struct cuda_rows *rows,
-                                         const struct cuda_shadow *shadow, uint32_t k,
-                                         void *scratch)
+struct shadow_call shadow_call_of(enum metric metric, const struct cuda_queries *queries,
+                                  const struct cuda_rows *rows, const struct cuda_shadow *shadow,
+                                  uint32_t k, void *scratch)
 {
     struct shadow_call call = {};
     call.metric = metric;
@@ -236,8 +225,8 @@ static struct shadow_call shadow_call_of(enum metric metric, const struct cuda_q
     return call;
 }
 
-static int shadow_scan_enqueue(const struct shadow_call *call, const struct cuda_filter *filter,
-                               float *above, struct topk_entry *maxima, cudaStream_t stream)
+int shadow_scan_enqueue(const struct shadow_call *call, const struct cuda_filter *filter,
+                        float *above, struct topk_entry *maxima, cudaStream_t stream)
 {
     const struct cuda_rows *rows = call->rows;
     const uint32_t code_stride = (uint32_t)shadow_stride(rows->dimension);
@@ -274,8 +263,7 @@ static int choose_many(const struct shadow_call *call, const struct best_job *jo
     choose_many_kernel<EUCLIDEAN, COMPENSATED>
         <<<blocks_for(job->k, SUMS_THREADS / 8), SUMS_THREADS, 0, stream>>>(
             *job, chosen, call->chosen.next_counts);
-    choose_bound_kernel<<<1, BEST_THREADS, 0, stream>>>(*job, chosen, call->chosen.next_counts);
-    return cudaGetLastError();
+    return shadow_bound_launch(job, chosen, call->chosen.next_counts, stream);
 }
 
 template <bool EUCLIDEAN, bool COMPENSATED>
@@ -295,6 +283,14 @@ static int shadow_finish(const struct shadow_call *call, const struct best_job *
     if (!error) error = select_launch(&call->round, 1, stream);
     if (!error && !call->round.sort) error = select_sort_launch(&call->round, 1, stream);
     return error;
+}
+
+/* No row is scored, so none is listed as a candidate. */
+extern "C" uint64_t cuda_shadow_list_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,
+                                             uint32_t dimension)
+{
+    if (query_count > 1) return shadow_batch_scratch(query_count, k, row_count, dimension);
+    return shadow_layout_of(k, row_count, dimension, shadow_processors()).lists;
 }
 
 extern "C" int cuda_shadow_topk(enum metric metric, const struct cuda_queries *queries,

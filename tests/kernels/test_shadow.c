@@ -1,9 +1,10 @@
-/* The shadow's promise (kernels/shadow.h), held over inputs made to break it: no dot product passes
- * shadow_above, no row is rejected whose canonical score reaches the bound; and a bound that is a
- * little smaller is caught. */
+/* The shadow's promise (kernels/shadow.h, shadow_list.h), held over inputs made to break it: every
+ * dot product lies between shadow_below and shadow_above, no row is rejected whose canonical score
+ * reaches the bound, no score is worse than shadow_least; and bounds that are a little smaller are
+ * caught. */
 #include <criterion/criterion.h>
 
-#include "kernels/shadow.h"
+#include "kernels/shadow_list.h"
 #include "tests/kernels/samples.h"
 
 enum { ROWS = 45, QUERIES = 15, CENTRES = 3 };
@@ -88,8 +89,8 @@ static void shadows_destroy(struct shadows *s)
     free(s->codes);
 }
 
-static float above(const struct shadows *s, const struct shadow_query *q, const int *query,
-                   size_t r)
+static float estimate(const struct shadows *s, const struct shadow_query *q, const int *query,
+                      size_t r)
 {
     int32_t high = 0, low = 0;
     bool two = false;
@@ -100,8 +101,7 @@ static float above(const struct shadows *s, const struct shadow_query *q, const 
         high += two ? shadow_high(query[i]) * code : 0;
         low += two ? shadow_low(query[i]) * code : query[i] * code;
     }
-    return shadow_above(q, shadow_estimate(q, s->shadow[r].scale, high, low), s->shadow[r].lost,
-                        s->shadow[r].length);
+    return shadow_estimate(q, s->shadow[r].scale, high, low);
 }
 
 static long double dot_of(const struct shadows *s, size_t q, size_t r)
@@ -122,7 +122,9 @@ static float score_of(const struct shadows *s, enum metric metric, size_t q, siz
 }
 
 struct counts {
-    size_t passed_over; /* dot products above shadow_above */
+    size_t passed_over; /* dot products above shadow_above, or below shadow_below */
+    size_t overrated;   /* scores worse than shadow_least */
+    size_t proven;      /* scores of which that is near */
     size_t violations;  /* rows rejected that are just as good as the bound */
     size_t rejected;    /* by the bound of the best row */
     size_t pairs;
@@ -139,16 +141,23 @@ static void count_query(struct shadows *s, size_t q, int query_levels, float sha
     smaller.norm_above *= share;
     smaller.lost *= share;
     for (size_t r = 0; r < ROWS; r++) {
-        float most = above(s, &smaller, codes, r);
+        const struct shadow_row *row = &s->shadow[r];
+        float guess = estimate(s, &smaller, codes, r);
+        float most = shadow_above(&smaller, guess, row->lost, row->length);
+        float fewest = shadow_below(&smaller, guess, row->lost, row->length);
         bool screened = s->norms[r] <= SCREEN_NORM_MAX && s->query_norms[q] <= SCREEN_NORM_MAX;
         counts->pairs++;
         counts->passed_over += screened && dot_of(s, q, r) > most;
+        counts->passed_over += screened && dot_of(s, q, r) < fewest;
         for (size_t m = 0; m < 3; m++) {
             struct screen screen = screen_of_shadow(metrics[m], s->dimension);
             struct screen_terms terms = screen_terms(&screen);
-            float floor = screen_floor(&terms, s->norms[r]);
-            struct screen_line own =
-                screen_line(&screen, s->query_norms[q], score_of(s, metrics[m], q, r));
+            float floor = screen_floor(&terms, s->norms[r]), score = score_of(s, metrics[m], q, r);
+            float least = shadow_least(&screen, s->query_norms[q], s->norms[r], fewest);
+            bool lower = metric_lower_is_better(metrics[m]);
+            counts->overrated += lower ? score > least : score < least;
+            counts->proven += fabsf(score - least) < 0.1f * fabsf(score);
+            struct screen_line own = screen_line(&screen, s->query_norms[q], score);
             counts->violations += most < fmaf(own.scale, floor, own.offset);
             struct screen_line best = screen_line(
                 &screen, s->query_norms[q], metrics[m] == METRIC_SQUARED_EUCLIDEAN ? 0.0f : 2.0f);
@@ -177,7 +186,10 @@ Test(shadow, no_row_that_reaches_the_bound_is_rejected, .timeout = 900)
                              centre, levels[l]);
                 cr_assert_eq(c.violations, 0, "dimension %u, centre %d, %d levels", dimensions[d],
                              centre, levels[l]);
+                cr_assert_eq(c.overrated, 0, "dimension %u, centre %d, %d levels", dimensions[d],
+                             centre, levels[l]);
                 cr_assert_gt(c.rejected, 0);
+                cr_assert_gt(c.proven, 0);
             }
 }
 
@@ -186,6 +198,7 @@ Test(shadow, a_smaller_bound_is_caught)
     struct counts none = count_all(768, 0, SHADOW_LEVELS_TWO, 0);
     cr_assert_gt(none.passed_over, 0);
     cr_assert_gt(none.violations, 0);
+    cr_assert_gt(none.overrated, 0);
     /* One dimension: all that is lost lies along the query. */
     size_t passed_over = 0;
     for (int centre = 0; centre < CENTRES; centre++)
