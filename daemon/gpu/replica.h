@@ -37,10 +37,11 @@ void replica_account(struct gpu *g, const struct replica *r, uint64_t before);
 
 /* Returns the VRAM that it has mapped, without what it shares with its former version. */
 uint64_t replica_bytes(const struct replica *r);
-/* The number of ranges that are no shadow's, and what a shadow's have mapped (replica_shadow.h). */
+/* The number of ranges that do not give way as a shadow's do, and what those have mapped
+ * (replica_shadow.h). */
 static inline int replica_own_ranges(const struct replica *r)
 {
-    return r->dimension ? RANGE_SHADOW : RANGES_MAX;
+    return r->dimension && !r->shadow_only ? RANGE_SHADOW : RANGES_MAX;
 }
 uint64_t replica_shadow_bytes(const struct replica *r);
 

@@ -27,8 +27,11 @@ static enum device_result fit_range(struct gpu *g, struct replica *r, struct dev
     return g->ops->clear(g->device, range->base + before, range->bytes - before, stream);
 }
 
-static bool wants_less(const struct device_range *range, uint64_t bytes)
+/* Codes of rows that are gone are taken out of the checksums first, so their ranges stay. */
+static bool wants_less(const struct replica *r, int i, uint64_t bytes)
 {
+    const struct device_range *range = &r->ranges[i];
+    if (r->shadow_only && i >= RANGE_SHADOW) return false;
     return range->bytes / 2 > bytes && range->bytes > (UINT64_C(16) << 20);
 }
 
@@ -66,7 +69,7 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, const struct re
     uint64_t wanted = 0;
     for (int i = 0; i < ranges; i++) {
         grows |= needs_more(&r->ranges[i], room->bytes[i]);
-        shrinks |= wants_less(&r->ranges[i], room->bytes[i]);
+        shrinks |= wants_less(r, i, room->bytes[i]);
         wanted += room->bytes[i];
     }
     if (!grows && !shrinks) return DEVICE_OK;
@@ -80,7 +83,7 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, const struct re
     enum device_result result = DEVICE_OK;
     for (int i = 0; i < ranges && result == DEVICE_OK; i++) {
         struct device_range *range = &r->ranges[i];
-        if (needs_more(range, room->bytes[i]) || wants_less(range, room->bytes[i]))
+        if (needs_more(range, room->bytes[i]) || wants_less(r, i, room->bytes[i]))
             result = fit_range(g, r, range, room->bytes[i], room->most[i], stream);
     }
     return result;

@@ -29,7 +29,7 @@ struct replica_shadow {
     bool whole;                      /* each row of the replica's version is coded */
     uint32_t exact_left, exact_next; /* searches to be done without it: it did not help */
     uint64_t tried_ns;               /* when it was last made, or found no memory; 0: never */
-    uint64_t coded;                  /* rows in the checksums */
+    uint64_t coded;                  /* rows in the checksums: the first ones */
     uint64_t made_ns;                /* when its centre was chosen */
     double lost, lost_first;   /* mean lost / norm, as last seen, and with this centre at first */
     uint64_t screened, passed; /* pairs of a query and a row; those that were scored */
@@ -43,6 +43,7 @@ struct replica {
     uint64_t space_bytes_max; /* as its newest order says; 0: any bytes */
     uint32_t dimension;       /* of its rows; 0: it is a graph's replica */
     bool bare;                /* it is a matrix's: rows without norms and ids */
+    bool shadow_only;         /* it has no rows, only the codes of all */
     uint64_t rows;
     /* rows whose norms are missing: computed when the replica is complete */
     uint64_t no_norm_first, no_norm_end;

@@ -25,6 +25,7 @@ static bool wanted(const struct gpu *g, const struct replica *r)
 bool replica_shadow_drop(struct gpu *g, struct replica *r)
 {
     uint64_t before = replica_bytes(r);
+    if (r->shadow_only) return false;
     r->shadow.whole = false;
     if (!replica_shadow_bytes(r)) return false;
     for (int i = replica_own_ranges(r); i < RANGES_MAX; i++)
@@ -135,11 +136,12 @@ static enum device_result sum(struct gpu *g, const struct replica *r, uint64_t f
     return g->ops->launch(g->device, &call, stream);
 }
 
-/* For a new shadow: its centre, and checksums of nothing. */
-static enum device_result begin(struct gpu *g, struct replica *r, device_stream stream)
+/* For a new shadow: its centre, of these rows, and checksums of nothing. */
+static enum device_result begin(struct gpu *g, struct replica *r, struct cuda_rows rows,
+                                device_stream stream)
 {
     float *centre = (float *)r->ranges[RANGE_CENTRE].base;
-    struct device_call call = {.kernel = KERNEL_SHADOW_CENTRE, .rows = replica_rows(r)};
+    struct device_call call = {.kernel = KERNEL_SHADOW_CENTRE, .rows = rows};
     call.centre.row = centre;
     call.centre.norm = centre + vector_stride(r->dimension);
     r->shadow.coded = 0;
@@ -181,7 +183,7 @@ void replica_shadow_follow(struct gpu *g, struct replica *r, uint64_t first, uin
     if (!fit(g, r, stream)) return;
     if (!whole) first = 0;
     if (!whole || end > r->rows) end = r->rows;
-    if (!whole && !gpu_ok(g, begin(g, r, stream))) return;
+    if (!whole && !gpu_ok(g, begin(g, r, replica_rows(r), stream))) return;
     r->shadow.whole = gpu_ok(g, code(g, r, first, end, stream));
 }
 
@@ -190,6 +192,69 @@ void replica_shadow_retry(struct gpu *g, struct replica *r, device_stream stream
     if (r->shadow.whole || r->successor || !wanted(g, r)) return;
     if (clock_read_ns(g->clock) - r->shadow.tried_ns < RETRY_NS) return;
     replica_shadow_follow(g, r, 0, r->rows, stream);
+}
+
+/* ---- without rows ---- */
+
+bool replica_shadow_alone(const struct gpu *g, uint32_t dimension, uint64_t rows)
+{
+    return atomic_load_explicit(&g->share->shadows, memory_order_relaxed) &&
+           g->ops->shadow_suits(g->device, dimension, 1, 1, rows);
+}
+
+struct replica_room replica_shadow_room(const struct gpu *g, uint32_t dimension, uint64_t rows)
+{
+    struct replica_room room = {0};
+    uint64_t most = g->replicas.range_bytes_max / shadow_stride(dimension) + 1;
+    sizes_of(dimension, rows, room.bytes);
+    sizes_of(dimension, most, room.most);
+    room.bytes[RANGE_NORMS] = rows * sizeof(float);
+    room.most[RANGE_NORMS] = most * sizeof(float);
+    room.bytes[RANGE_IDS] = rows * sizeof(uint64_t);
+    room.most[RANGE_IDS] = most * sizeof(uint64_t);
+    return room;
+}
+
+/* The rows lie apart, so their places in the shadow are those of one that begins there. */
+static enum device_result code_apart(struct gpu *g, struct replica *r, const float *rows,
+                                     uint64_t first, uint64_t count, device_stream stream)
+{
+    float *norms = (float *)r->ranges[RANGE_NORMS].base + first;
+    struct device_call call = {
+        .kernel = KERNEL_NORMS, .rows = {r->dimension, rows, norms, count}, .norms.out = norms};
+    enum device_result result = g->ops->launch(g->device, &call, stream);
+    if (result != DEVICE_OK) return result;
+    call = (struct device_call){.kernel = KERNEL_SHADOW_CODE,
+                                .rows = {r->dimension, rows, norms, count},
+                                .shadow = replica_shadow(r)};
+    call.shadow.codes += first * shadow_stride(r->dimension);
+    call.shadow.scales += first;
+    call.shadow.losts += first;
+    call.shadow.lengths += first;
+    call.code.count = count;
+    return g->ops->launch(g->device, &call, stream);
+}
+
+enum device_result replica_shadow_take(struct gpu *g, struct replica *r, const float *rows,
+                                       uint64_t first, uint64_t count, device_stream stream)
+{
+    struct replica_shadow *s = &r->shadow;
+    const struct cuda_rows given = {.dimension = r->dimension, .rows = rows, .count = count};
+    uint64_t coded = s->coded, end = first + count;
+    enum device_result result = DEVICE_OK;
+    s->whole = false;
+    if (count && !s->made_ns) result = begin(g, r, given, stream);
+    if (result == DEVICE_OK) result = sum(g, r, r->rows, coded, true, stream);
+    if (coded > r->rows) coded = r->rows;
+    if (first > coded && count) return DEVICE_ERROR;
+    if (result == DEVICE_OK) result = sum(g, r, first, end < coded ? end : coded, true, stream);
+    if (result == DEVICE_OK && count) result = code_apart(g, r, rows, first, count, stream);
+    if (result == DEVICE_OK) result = sum(g, r, first, end, false, stream);
+    if (result != DEVICE_OK) return result;
+    s->coded = count && end > coded ? end : coded;
+    if (r->version && s->coded < r->rows) return DEVICE_ERROR;
+    s->whole = r->version != 0;
+    return DEVICE_OK;
 }
 
 /* ---- whether it is still what it was ---- */
@@ -214,6 +279,11 @@ enum device_result replica_shadow_look(struct gpu *g, const struct replica *r, u
 void replica_shadow_renew(struct gpu *g, struct replica *r, device_stream stream)
 {
     r->shadow.whole = false;
+    if (r->shadow_only) {
+        r->torn = true; /* nobody finds it any more, and the front builds another */
+        r->version = 0;
+        return;
+    }
     replica_shadow_follow(g, r, 0, r->rows, stream);
 }
 

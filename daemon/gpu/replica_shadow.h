@@ -8,6 +8,7 @@
 #define ENGRAM_GPU_REPLICA_SHADOW_H
 
 #include "daemon/gpu/device.h"
+#include "daemon/gpu/replica_fit.h"
 #include "daemon/gpu/replica_list.h"
 
 struct gpu;
@@ -22,13 +23,26 @@ void replica_shadow_retry(struct gpu *g, struct replica *r, device_stream stream
  * checksums, whose struct cuda_shadow_found comes to `pinned`. The shadow is whole. */
 enum device_result replica_shadow_look(struct gpu *g, const struct replica *r, uint64_t first,
                                        uint64_t end, void *pinned, device_stream stream);
-/* Makes it anew from the rows, with a new centre. */
+/* Makes it anew from the rows, with a new centre. Without rows the replica is given up for that. */
 void replica_shadow_renew(struct gpu *g, struct replica *r, device_stream stream);
 /* No kernel may use it. False: there was none. */
 bool replica_shadow_drop(struct gpu *g, struct replica *r);
 /* Drops the one of the least recently used replica that has one and that no task holds, and is not
  * `but`. False: there is none. */
 bool replica_shadow_evict(struct gpu *g, const struct replica *but);
+
+/* ---- of a replica without rows (replica.shadow_only) ---- */
+
+/* True if one is of use here. */
+bool replica_shadow_alone(const struct gpu *g, uint32_t dimension, uint64_t rows);
+/* What it needs. */
+struct replica_room replica_shadow_room(const struct gpu *g, uint32_t dimension, uint64_t rows);
+/* Measures and codes its rows first .. first + count - 1, which lie at `rows` in VRAM; r->rows is
+ * what it has from now on. ERROR, if rows ahead of these were never coded. */
+enum device_result replica_shadow_take(struct gpu *g, struct replica *r, const float *rows,
+                                       uint64_t first, uint64_t count, device_stream stream);
+
+/* ---- use ---- */
 
 /* True if a search is to use the shadow. */
 bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t query_count,

@@ -19,9 +19,16 @@ static bool shadow_is_faster(const struct gpu *g, const struct order *o)
            replica_shadow_helps(g, r, 1, o->run.k);
 }
 
+static bool has_shadow_only(const struct gpu *g, const struct order *o)
+{
+    const struct replica *r = replica_find((struct gpu *)g, o->replica);
+    return r && r->shadow_only;
+}
+
 const struct run_kind *run_kind_of(const struct gpu *g, const struct order *o)
 {
     if (o->kind == ORDER_SPREAD) return &run_spread;
+    if (o->run.operation == RUN_KNN && has_shadow_only(g, o)) return &run_shadow_only;
     if (order_run_is_direct(&o->run, g->share->device.direct_dimension) && !shadow_is_faster(g, o))
         return &run_direct;
     switch ((enum run_operation)o->run.operation) {
@@ -52,9 +59,16 @@ static bool in_is_small(const struct task *t)
 }
 
 /* Small requests may not take every gap before a large one that waits. */
-static bool may_take(const struct gpu *g, const struct task *t)
+bool run_may_take(const struct gpu *g, const struct task *t)
 {
     return !g->hungry || g->hungry == t || clock_read_ns(g->clock) - g->hungry_ns < PATIENCE_NS;
+}
+
+void run_hungers(struct gpu *g, struct task *t)
+{
+    if (g->hungry) return;
+    g->hungry = t;
+    g->hungry_ns = clock_read_ns(g->clock);
 }
 
 /* Takes VRAM and pinned memory, all or nothing. *never: there will never be enough. */
@@ -64,7 +78,7 @@ static bool take_memory(struct gpu *g, struct task *t, bool *never)
         (in_is_small(t) ? t->plan.in_bytes : 0) + t->plan.out_small + t->plan.cell_bytes;
     struct vram_pool_usage pool = vram_pool_usage(g->pool);
     *never = t->plan.bytes + t->plan.scratch_least > pool.slab_bytes;
-    if (*never || !may_take(g, t)) return false;
+    if (*never || !run_may_take(g, t)) return false;
     if (take_block(g, t)) {
         *never = pool.blocks == 0;
         return false;
@@ -152,8 +166,10 @@ static enum order_result find_replicas(struct gpu *g, struct task *t)
         t->number = result ? i : 0;
         if (result) return result;
     }
-    for (uint32_t i = 0; i < ORDER_REPLICAS; i++)
-        if (found[i] && !replica_fits(t, i, found[i])) return RESULT_REFUSED;
+    for (uint32_t i = 0; i < ORDER_REPLICAS; i++) {
+        bool served = found[i] && (!found[i]->shadow_only || t->kind == &run_shadow_only);
+        if (found[i] && (!served || !replica_fits(t, i, found[i]))) return RESULT_REFUSED;
+    }
     for (uint32_t i = 0; i < ORDER_REPLICAS; i++) {
         if (found[i]) replica_hold(g, found[i], true);
         *held_at(t, i) = found[i];
@@ -238,7 +254,7 @@ static void count_less(struct gpu *g, const struct task *t)
 /* Begins a request that has its memory. */
 static void begin(struct gpu *g, struct task *t)
 {
-    if (g->hungry == t) g->hungry = NULL;
+    run_fed(g, t);
     if (t->plan.rereads) begin_rereading(t);
     count_less(g, t);
     enum order_result filled = result_of(g, clear_block(g, t));
@@ -259,10 +275,7 @@ bool run_start(struct gpu *g, struct task *t)
     if (!found) found = run_plan(g, t);
     if (!found && !take_memory(g, t, &never)) {
         let_replicas_go(g, t);
-        if (!never && !g->hungry) {
-            g->hungry = t;
-            g->hungry_ns = clock_read_ns(g->clock);
-        }
+        if (!never) run_hungers(g, t);
         if (!never) return false;
         found = RESULT_NO_MEMORY;
     }
@@ -372,6 +385,11 @@ enum order_result run_drain(struct gpu *g, struct task *t)
     enum order_result result = RESULT_OK;
     if (run_brings_rows(t)) result = run_checked(t, small);
     return result ? result : t->kind->drain(g, t, small);
+}
+
+bool run_settle(struct gpu *g, struct task *t)
+{
+    return t->kind->settle && t->kind->settle(g, t);
 }
 
 bool run_next(struct gpu *g, struct task *t)

@@ -1,6 +1,7 @@
 /* run: what the files about requests share: run.c (their steps), run_plan.c (memory), run_rows.c
  * (rows that come with the order; averages, norms), run_scores.c (scores of all rows or of lists),
- * run_knn.c (the k best, of one request or several), run_direct.c (one query, few results),
+ * run_knn.c (the k best, of one request or several), run_shadow_only.c (the same, where rows are
+ * in the heap and only their codes on the device), run_direct.c (one query, few results),
  * run_bind.c and run_product.c (rows bound), run_cleanup.c (rows unbound, and the best of a
  * codebook), run_pairs.c (for both), run_superpose.c (sums of lists), run_complete.c and
  * run_complete_engine.c (completions, by rows and by an attractor), run_covariance.c,
@@ -28,6 +29,9 @@ struct run_kind {
     /* Called after a pass; small: what came back as one copy. Writes it to the heap, and makes
      * moves of t->out for the rest. */
     enum order_result (*drain)(struct gpu *g, struct task *t, const char *small);
+    /* Called when all of a pass has come, before `next`, as long as it returns true: does some of
+     * what the CPU has to do with it, for a millisecond at most. NULL: nothing. */
+    bool (*settle)(struct gpu *g, struct task *t);
     /* Called when all of a pass is in the heap: true if another one follows. */
     bool (*next)(struct gpu *g, struct task *t);
     /* The part of the order's time that the pass enqueued last takes; NULL: there is but one. */
@@ -36,7 +40,7 @@ struct run_kind {
 #define DECLARE(NAME, number, name) extern const struct run_kind run_##name;
 RUN_OPERATIONS(DECLARE)
 #undef DECLARE
-extern const struct run_kind run_spread, run_direct;
+extern const struct run_kind run_spread, run_direct, run_shadow_only;
 
 const struct run_kind *run_kind_of(const struct gpu *g, const struct order *o); /* or NULL */
 
@@ -84,6 +88,15 @@ static inline char *run_device_at(const struct gpu *g, const struct task *t, uin
     return g->slab + t->block.offset + at;
 }
 
+/* A task that finds no memory for a while hungers, and others may not take what it waits for: true
+ * if t may take some. */
+bool run_may_take(const struct gpu *g, const struct task *t);
+void run_hungers(struct gpu *g, struct task *t);
+static inline void run_fed(struct gpu *g, const struct task *t)
+{
+    if (g->hungry == t) g->hungry = NULL;
+}
+
 /* The queries on the device. */
 struct cuda_queries run_queries(const struct gpu *g, const struct task *t, uint64_t first,
                                 uint64_t count);
@@ -110,6 +123,15 @@ bool run_reread(struct task *t);
 enum order_result run_direct_fill(struct gpu *g, struct task *t);
 
 /* ---- run_knn.c ---- */
+
+/* Reads the segments of a batch into t->batch, unless it is no batch or they are there. */
+enum order_result run_knn_read(struct gpu *g, struct task *t);
+/* Plans queries and filters. */
+bool run_knn_plan_in(struct gpu *g, struct task *t);
+/* Of the queries of this pass. */
+struct cuda_filter run_knn_filter(const struct gpu *g, const struct task *t);
+/* How many multiplications the device is thought to do for t in a microsecond. */
+uint64_t run_knn_rate(const struct gpu *g, const struct task *t);
 
 /* Fills a line of k places behind its count: no id, no score. */
 void run_fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k);

@@ -83,9 +83,10 @@ static bool add_segments(const struct gpu *g, const struct order_run *r, struct 
 }
 
 /* Copied before it is checked, because the other process may change it at any time. */
-static enum order_result read_batch(struct gpu *g, struct task *t)
+enum order_result run_knn_read(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
+    if (!r->segment_count || t->batch) return RESULT_OK;
     uint64_t bytes = (uint64_t)r->segment_count * sizeof(struct order_segment);
     const void *segments = gpu_heap(g, r->segments, bytes);
     if (!segments || r->segment_count > ORDER_SEGMENTS_MAX ||
@@ -123,26 +124,30 @@ static void plan_work(struct task *t)
     p->out_small = p->out_bytes;
 }
 
-static bool plan_one(struct gpu *g, struct task *t)
+static bool plan_one_in(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    uint64_t words = (r->row_count + 63) / 64;
+    return plan_queries(g, t) && (r->allowed == PLACE_NONE ||
+                                  plan_in_at(g, &t->plan, r->allowed, words * sizeof(uint64_t)));
+}
+
+static bool plan_one_out(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     struct task_plan *p = &t->plan;
-    uint64_t words = (r->row_count + 63) / 64, n = r->query_count * r->k;
-    plan_work(t);
-    return plan_queries(g, t) &&
-           (r->allowed == PLACE_NONE || plan_in_at(g, p, r->allowed, words * sizeof(uint64_t))) &&
-           plan_out_at(g, p, r->out_ids, n * sizeof(uint64_t)) &&
+    uint64_t n = r->query_count * r->k;
+    return plan_out_at(g, p, r->out_ids, n * sizeof(uint64_t)) &&
            plan_out_at(g, p, r->out_scores, n * sizeof(float)) &&
            plan_out_at(g, p, r->out_counts, r->query_count * sizeof(uint32_t));
 }
 
-static void plan_batch(struct task *t)
+static void plan_batch_in(struct task *t)
 {
     const struct order_run *r = &t->order.run;
     struct knn_batch *b = t->batch;
     struct task_plan *p = &t->plan;
-    uint64_t row = vector_stride(r->dimension) * sizeof(float), n = r->query_count * r->k;
-    plan_work(t);
+    uint64_t row = vector_stride(r->dimension) * sizeof(float);
     plan_in(p, (struct section){.scatter = &b->queries,
                                 .bytes = r->query_count * row,
                                 .rows = r->query_count,
@@ -153,6 +158,21 @@ static void plan_batch(struct task *t)
         plan_in(p, (struct section){.host = (char *)b->filter_of,
                                     .bytes = r->query_count * sizeof *b->filter_of});
     }
+}
+
+bool run_knn_plan_in(struct gpu *g, struct task *t)
+{
+    if (!t->batch) return plan_one_in(g, t);
+    plan_batch_in(t);
+    return true;
+}
+
+static void plan_batch_out(struct task *t)
+{
+    const struct order_run *r = &t->order.run;
+    struct knn_batch *b = t->batch;
+    struct task_plan *p = &t->plan;
+    uint64_t n = r->query_count * r->k;
     plan_out(p, (struct section){.scatter = &b->ids, .bytes = n * sizeof(uint64_t)});
     plan_out(p, (struct section){.scatter = &b->scores, .bytes = n * sizeof(float)});
     plan_out(p,
@@ -172,8 +192,7 @@ static uint64_t line_of(const struct order_run *r)
     return r->row_count * r->dimension + 1;
 }
 
-/* The multiplications that the device is thought to do in a microsecond. */
-static uint64_t rate_of(const struct gpu *g, const struct task *t)
+uint64_t run_knn_rate(const struct gpu *g, const struct task *t)
 {
     uint64_t known = t->replica ? t->replica->multiply_adds : 0;
     return known ? known : g->ops->multiply_adds(g->device);
@@ -182,7 +201,7 @@ static uint64_t rate_of(const struct gpu *g, const struct task *t)
 static void plan_passes(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    t->pass_queries = in_groups(rate_of(g, t) * (ORDER_PASS_NS / 1000) / line_of(r));
+    t->pass_queries = in_groups(run_knn_rate(g, t) * (ORDER_PASS_NS / 1000) / line_of(r));
     t->pass_queries_max = t->pass_queries * PASS_GROWTH; /* for which there is scratch */
     if (t->pass_queries_max > r->query_count) t->pass_queries_max = r->query_count;
     t->plan.paced = t->plan.rereads = t->pass_queries < r->query_count;
@@ -192,13 +211,11 @@ static enum order_result knn_plan(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
     if (r->k < 1 || r->k > TOPK_K_MAX) return RESULT_REFUSED;
-    enum order_result result = RESULT_OK;
-    if (!r->segment_count)
-        result = plan_one(g, t) ? RESULT_OK : RESULT_REFUSED;
-    else if (!t->batch)
-        result = read_batch(g, t);
+    enum order_result result = run_knn_read(g, t);
     if (result) return result;
-    if (t->batch) plan_batch(t);
+    plan_work(t);
+    if (!run_knn_plan_in(g, t) || (!t->batch && !plan_one_out(g, t))) return RESULT_REFUSED;
+    if (t->batch) plan_batch_out(t);
     plan_passes(g, t);
     plan_scratch(g, t);
     return RESULT_OK;
@@ -206,7 +223,7 @@ static enum order_result knn_plan(struct gpu *g, struct task *t)
 
 /* ---- launching ---- */
 
-static struct cuda_filter filter_of(const struct gpu *g, const struct task *t)
+struct cuda_filter run_knn_filter(const struct gpu *g, const struct task *t)
 {
     const struct task_plan *p = &t->plan;
     if (p->in_count == 1) return (struct cuda_filter){0};
@@ -265,7 +282,7 @@ static enum device_result knn_launch(struct gpu *g, struct task *t)
     call.topk = (struct cuda_topk){
         .k = r->k,
         .ids = replica_ids(t->replica),
-        .filter = filter_of(g, t),
+        .filter = run_knn_filter(g, t),
         .threshold = r->has_threshold && !t->batch ? &r->threshold : NULL,
         .scratch = run_device_at(g, t, p->scratch_at),
         .scratch_bytes = p->scratch_bytes,
@@ -390,7 +407,7 @@ static enum order_result knn_drain(struct gpu *g, struct task *t, const char *sm
  * nothing, unless it was faster. */
 static void learn_rate(const struct gpu *g, struct task *t, uint64_t took_ns)
 {
-    uint64_t us = took_ns / 1000, known = rate_of(g, t);
+    uint64_t us = took_ns / 1000, known = run_knn_rate(g, t);
     uint64_t rate = us ? t->pass_queries * line_of(&t->order.run) / us : 0;
     if (!rate || (took_ns < ORDER_PASS_NS / 2 && rate < known)) return;
     t->replica->multiply_adds = (known + rate) / 2;

@@ -304,8 +304,10 @@ void server_close(struct gpu *g)
         if (g->slab) g->ops->release(g->device, g->slab);
         g->ops->close(g->device);
     }
-    for (uint32_t i = 0; g->tasks && i < TASKS; i++)
+    for (uint32_t i = 0; g->tasks && i < TASKS; i++) {
         free(g->tasks[i].batch);
+        free(g->tasks[i].survivors);
+    }
     bind_tables_finish(&g->bind_tables);
     vram_pool_destroy(g->pool);
     vram_pool_destroy(g->pinned_pool);

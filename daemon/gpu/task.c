@@ -167,6 +167,8 @@ static void finish(struct gpu *g, struct task *t)
     t->batch = NULL;
     free(t->recall);
     t->recall = NULL;
+    free(t->survivors);
+    t->survivors = NULL;
     if (t->event) g->events[g->event_count++] = t->event;
     t->event = NULL;
     if (g->hungry == t) g->hungry = NULL;
@@ -345,6 +347,7 @@ static bool step_drain(struct gpu *g, struct task *t)
         return true;
     }
     if (!transfer_issued(&t->out) || !transfer_idle(&t->in)) return moved;
+    if (run_settle(g, t)) return true;
     t->out.move = t->out.move_count = 0;
     if (run_next(g, t)) {
         launch(g, t);

@@ -98,6 +98,7 @@ struct task {
     struct task_plan plan;
     struct knn_batch *batch;     /* see run.h; NULL: a single request, or not read yet */
     struct recall_asked *recall; /* see run_recall.c; NULL: none, or not read yet */
+    struct survivors *survivors; /* see run_shadow_only.c; NULL: none, or not made yet */
     struct task_bind bind;
     struct task_cluster cluster;
     struct task_lines lines;
@@ -245,6 +246,9 @@ double run_part(const struct task *t);
 /* Ends a pass: small results are written to the heap, the rest becomes moves of t->out. Returns an
  * error that ends t. */
 enum order_result run_drain(struct gpu *g, struct task *t);
+/* Called when all of a pass has come: does some of what the CPU has to do with it, true if there was
+ * any. */
+bool run_settle(struct gpu *g, struct task *t);
 /* Called when all of a pass is in the heap: true if another one must be launched. */
 bool run_next(struct gpu *g, struct task *t);
 

@@ -32,13 +32,21 @@ static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
         .place_count = u->bare ? 1 : 3,
     };
     if (u->bare) out->room.bytes[RANGE_NORMS] = out->room.bytes[RANGE_IDS] = 0;
-    return true;
+    if (!u->shadow_only) return true;
+    out->shadow_only = true;
+    out->room = replica_shadow_room(g, u->dimension, u->row_count);
+    out->place_count = 0; /* it has one version, which shares nothing */
+    return !u->bare;
 }
 
-static void rows_place(struct task *t)
+static void rows_place(struct gpu *g, struct task *t)
 {
     const struct order_upload *u = &t->order.upload;
     const struct replica *r = t->replica;
+    if (r->shadow_only) {
+        upload_codes_place(g, t);
+        return;
+    }
     t->in.moves[0].device =
         r->ranges[RANGE_ROWS].base + u->first * vector_stride(u->dimension) * sizeof(float);
     if (u->bare) return;
@@ -75,7 +83,8 @@ static enum order_result find(struct gpu *g, struct task *t, const struct upload
     struct replica *r = replica_find(g, o->replica);
     if (r && (r->space != o->space || r->dimension != u->dimension)) return RESULT_REFUSED;
     if (!u->fresh && (!r || r->torn)) return RESULT_NO_REPLICA;
-    if (!u->fresh && r->bare != u->bare) return RESULT_REFUSED;
+    if (!u->fresh && (r->bare != u->bare || r->shadow_only != u->shadow_only))
+        return RESULT_REFUSED;
     if (!u->fresh && u->round && u->round == r->refused_round) return RESULT_NO_VERSION;
     if (r && must_wait(r, u)) {
         *wait = true;
@@ -85,6 +94,7 @@ static enum order_result find(struct gpu *g, struct task *t, const struct upload
     if (u->fresh) r = replica_make(g, o->replica, o->space, u->dimension);
     if (!r) return RESULT_NO_MEMORY;
     r->bare = u->bare;
+    r->shadow_only = u->shadow_only;
     r->space_bytes_max = u->space_bytes_max;
     *out = r;
     return RESULT_OK;
@@ -109,7 +119,8 @@ static bool step_aside(struct gpu *g, struct task *t, const struct upload *u, st
     struct replica *next = NULL;
     if (!(*r)->rereaders) return true;
     enum device_result result = DEVICE_NO_MEMORY;
-    if (!has_two(*r)) result = replica_fork(g, *r, &u->room, t->lane->stream, &next);
+    if (!has_two(*r) && !(*r)->shadow_only)
+        result = replica_fork(g, *r, &u->room, t->lane->stream, &next);
     if (gpu_ok(g, result)) {
         *r = next;
         return true;
@@ -155,7 +166,8 @@ static enum device_result fit(struct gpu *g, struct task *t, const struct upload
     return result;
 }
 
-bool upload_start(struct gpu *g, struct task *t)
+/* False: it must wait. */
+static bool start(struct gpu *g, struct task *t)
 {
     struct upload u;
     struct replica *r = NULL;
@@ -164,7 +176,8 @@ bool upload_start(struct gpu *g, struct task *t)
         task_end(g, t, RESULT_REFUSED);
         return true;
     }
-    enum order_result found = find(g, t, &u, &r, &wait);
+    enum order_result found = u.shadow_only ? upload_codes_take(g, t, &wait) : RESULT_OK;
+    if (!found && !wait) found = find(g, t, &u, &r, &wait);
     if (found) {
         task_end(g, t, found);
         return true;
@@ -197,8 +210,15 @@ bool upload_start(struct gpu *g, struct task *t)
     if (is_part(t))
         upload_part_place(t);
     else
-        rows_place(t);
+        rows_place(g, t);
     return true;
+}
+
+bool upload_start(struct gpu *g, struct task *t)
+{
+    bool started = start(g, t);
+    if (!started) vram_pool_give(g->pool, &t->block);
+    return started;
 }
 
 bool upload_is_fresh(const struct order *o)
@@ -249,6 +269,7 @@ enum device_result upload_launch(struct gpu *g, struct task *t)
         return DEVICE_OK;
     }
     r->rows = u->row_count;
+    if (r->shadow_only) return upload_codes_launch(g, t);
     if (u->count && !r->bare) {
         bool none = r->no_norm_first == r->no_norm_end;
         if (none || u->first < r->no_norm_first) r->no_norm_first = u->first;

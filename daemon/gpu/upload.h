@@ -15,7 +15,7 @@ enum { UPLOAD_PLACES_MAX = 3 };
 /* The contents of an order. */
 struct upload {
     uint32_t dimension; /* 0: of a graph */
-    bool fresh, bare;
+    bool fresh, bare, shadow_only;
     uint32_t round;
     uint64_t space_bytes_max;
     struct replica_room room;
@@ -25,6 +25,13 @@ struct upload {
     } places[UPLOAD_PLACES_MAX]; /* which it writes, or its norms */
     uint32_t place_count;
 };
+
+/* ---- upload_codes.c: rows of which a replica keeps the codes ---- */
+
+/* Takes VRAM for the rows of the order until they are coded. *wait: others have it now. */
+enum order_result upload_codes_take(struct gpu *g, struct task *t, bool *wait);
+void upload_codes_place(struct gpu *g, struct task *t);
+enum device_result upload_codes_launch(struct gpu *g, struct task *t);
 
 /* ---- upload_part.c ---- */
 

@@ -50,6 +50,9 @@ struct order_upload {
     /* what the space's replicas on this card may have as long as one of them has a second version;
      * 0: any bytes */
     uint64_t space_bytes_max;
+    /* 1: of the rows only their codes stay (gpu/replica_shadow.h): such a replica serves KNN alone,
+     * has one version, and gets its rows in their order: none before all rows ahead of it */
+    uint32_t shadow_only, reserved;
 };
 
 /* Sets bytes [first, first + count) of one array of a graph's replica to what lies at `bytes`. The
@@ -190,6 +193,11 @@ struct order_run {
             /* AVERAGE, SUPERPOSE: place of list_count floats; or PLACE_NONE: all 1 */
             uint64_t weights;
             uint64_t segments; /* KNN: place of segment_count struct order_segment */
+        };
+        /* KNN of a replica without rows: where these are in the heap: place of the places, u64, of
+         * the rows of each segment, and how many rows each of them has but the last. */
+        struct {
+            uint64_t host_rows, host_segment_rows;
         };
         struct order_operand cue; /* CLEANUP: what is unbound, of order.other_replica */
     };

@@ -41,16 +41,24 @@ void ask_free(struct ask_rows *r)
     *r = (struct ask_rows){0};
 }
 
-struct order ask_upload(struct gpu_peer *p, const struct ask_rows *r, bool fresh, uint64_t first,
-                        uint64_t count)
+/* Lays rows first .. first + count - 1 into the heap, padded, and returns their place. */
+static uint64_t lay_rows(struct gpu_peer *p, const struct ask_rows *r, uint64_t first,
+                         uint64_t count)
 {
     size_t stride = vector_stride(r->dimension);
-    uint64_t rows = peer_take(p, count * stride * sizeof(float)), ids = peer_take(p, count * 8);
+    uint64_t rows = peer_take(p, count * stride * sizeof(float));
     for (uint64_t i = 0; i < count; i++) {
         float *to = (float *)peer_at(p, rows) + i * stride;
         memset(to, 0, stride * sizeof *to);
         memcpy(to, r->plain + (first + i) * r->dimension, r->dimension * sizeof *to);
     }
+    return rows;
+}
+
+struct order ask_upload(struct gpu_peer *p, const struct ask_rows *r, bool fresh, uint64_t first,
+                        uint64_t count)
+{
+    uint64_t rows = lay_rows(p, r, first, count), ids = peer_take(p, count * 8);
     if (count) memcpy(peer_at(p, ids), r->ids + first, count * sizeof *r->ids);
     return (struct order){.kind = ORDER_UPLOAD,
                           .space = r->space,
@@ -63,6 +71,32 @@ struct order ask_upload(struct gpu_peer *p, const struct ask_rows *r, bool fresh
                                      .count = count,
                                      .rows = rows,
                                      .ids = ids}};
+}
+
+struct order ask_upload_codes(struct gpu_peer *p, const struct ask_rows *r, bool fresh,
+                              uint64_t first, uint64_t count)
+{
+    struct order o = ask_upload(p, r, fresh, first, count);
+    o.upload.shadow_only = 1;
+    return o;
+}
+
+struct ask_host ask_lay(struct gpu_peer *p, const struct ask_rows *r, uint64_t each)
+{
+    uint64_t segments = (r->count + each - 1) / each;
+    struct ask_host host = {peer_take(p, segments * sizeof(uint64_t)), each};
+    for (uint64_t i = segments; i-- > 0;) {
+        uint64_t left = r->count - i * each;
+        ((uint64_t *)peer_at(p, host.places))[i] =
+            lay_rows(p, r, i * each, left < each ? left : each);
+    }
+    return host;
+}
+
+void ask_from(struct order *o, struct ask_host host)
+{
+    o->run.host_rows = host.places;
+    o->run.host_segment_rows = host.each;
 }
 
 struct order ask_forget(const struct ask_rows *r)

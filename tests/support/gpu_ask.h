@@ -24,6 +24,17 @@ void ask_free(struct ask_rows *r);
 /* Rows first .. first + count of r, laid into the heap. */
 struct order ask_upload(struct gpu_peer *p, const struct ask_rows *r, bool fresh, uint64_t first,
                         uint64_t count);
+/* The same, of which the replica keeps only the codes. */
+struct order ask_upload_codes(struct gpu_peer *p, const struct ask_rows *r, bool fresh,
+                              uint64_t first, uint64_t count);
+/* Lays all rows of r into the heap, in segments of `each` rows, the last one first. */
+struct ask_host {
+    uint64_t places; /* their place */
+    uint64_t each;
+};
+struct ask_host ask_lay(struct gpu_peer *p, const struct ask_rows *r, uint64_t each);
+/* Says in a kNN where they are. */
+void ask_from(struct order *o, struct ask_host host);
 struct order ask_forget(const struct ask_rows *r);
 struct order ask_knn(struct gpu_peer *p, const struct ask_rows *r, enum metric metric,
                      uint64_t queries, uint32_t k, uint64_t seed);

@@ -46,7 +46,7 @@ static const char *const call_names[] = {
     "copy_in",       "copy_out",      "clear",        "norms",         "scan",
     "tile",          "topk",          "gather_lists", "average",       "spread",
     "bind",          "normalize",     "superpose",    "complete",      "covariance",
-    "shadow_centre", "shadow_code",   "shadow_topk",
+    "shadow_centre", "shadow_code",   "shadow_topk",  "shadow_list",
 };
 enum { CALL_NAMES = sizeof call_names / sizeof *call_names };
 
@@ -79,6 +79,7 @@ static void make_rows(struct script *s)
     s->rows[2] = ask_make(2, 2, 1, 33, 200, 2);
     s->rows[3] = ask_make(3, 3, 1, 4, 8000, 3); /* 1 MiB: passes */
     s->rows[4] = ask_make(4, 4, 1, 4, 8000, 4); /* and no room for both */
+    s->rows[5] = ask_make(6, 6, 1, 20, 300, 6);
     s->graph = graph_make(5, 5, 1, 4000, 1, false, 5);
 }
 
@@ -148,6 +149,17 @@ static void write_script(struct script *s)
     add(s, ask_listed(p, &r[1], METRIC_DOT, 1, 66000, false, 7), &r[1]);
     add(s, ask_upload(p, &r[4], true, 0, 8000), NULL);
     add(s, ask_knn(p, &r[4], METRIC_COSINE, 1, 3, 8), &r[4]);
+    /* codes without rows */
+    struct ask_host host = ask_lay(p, &r[5], 64);
+    struct order first = ask_upload_codes(p, &r[5], true, 0, 200);
+    first.version = 0;
+    add(s, first, NULL);
+    add(s, ask_upload_codes(p, &r[5], false, 200, 100), NULL);
+    for (uint64_t queries = 1; queries <= 3; queries += 2) {
+        struct order o = ask_knn(p, &r[5], METRIC_COSINE, queries, 4, 9);
+        ask_from(&o, host);
+        add(s, o, &r[5]);
+    }
     add_graph(s);
 }
 
