@@ -142,7 +142,8 @@ typedef enum ea_reason {
     EA_REASON_QUEUE_FULL = 8,
     EA_REASON_FORCED = 9,
     EA_REASON_FALLBACK_AFTER_ERROR = 10,
-    EA_REASON_PROBE = 11
+    EA_REASON_PROBE = 11,
+    EA_REASON_SHADOW_ONLY = 12
 } ea_reason;
 
 typedef enum ea_gpu_state {

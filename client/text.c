@@ -36,9 +36,10 @@ const char *ea_backend_name(ea_backend backend)
 const char *ea_reason_name(uint32_t reason)
 {
     static const char *const names[] = {
-        "none",       "chosen_faster",    "below_min_batch",      "gpu_absent",
-        "gpu_down",   "predicted_slower", "low_success_rate",     "vram_pressure",
-        "queue_full", "forced",           "fallback_after_error", "probe",
+        "none",        "chosen_faster",    "below_min_batch",      "gpu_absent",
+        "gpu_down",    "predicted_slower", "low_success_rate",     "vram_pressure",
+        "queue_full",  "forced",           "fallback_after_error", "probe",
+        "shadow_only",
     };
     return reason < COUNT(names) ? names[reason] : "?";
 }
@@ -58,6 +59,7 @@ const char *ea_reason_text(uint32_t reason)
         "gpu.force says so",
         "the GPU failed it; it ran again on the CPU",
         "to learn how long it takes there",
+        "it is done sooner there, where only the rows' codes have room",
     };
     return reason < COUNT(texts) ? texts[reason] : "?";
 }

@@ -1,5 +1,5 @@
-/* shadow_list: what a score is at least, told by a shadow (shadow.h) alone. Where no rows lie beside
- * the shadow, the k-th best of these is the bound that the best rows must reach (screen.h).
+/* shadow_list: what a score is at least, told by a shadow (shadow.h) alone. Where no rows lie
+ * beside the shadow, the k-th best of these is the bound that the best rows must reach (screen.h).
  * Owner:  nobody; pure functions. Included by C and by CUDA.
  * Thread: any.
  * Errors: none. Where nothing is proven, the score is the worst.
@@ -11,8 +11,8 @@
  * and the canonical score follows with the errors e and U of screen.h, by (2) and (3) there:
  *  - Dot. canonical >= D - e |x||t| - U, |x| <= (1 + e) (nx + sqrt U), so
  *        >= below - e (1 + e)^2 (nx + sqrt U) (nt + sqrt U) - U
- *  - Cosine, both norms from 2^-40 on: |x||t| <= nx nt (1 + 2e + e^2) (1 + 2^-26), U <= 2^-54 nx nt,
- *    the product of norms and the quotient cost 3 u:
+ *  - Cosine, both norms from 2^-40 on: |x||t| <= nx nt (1 + 2e + e^2) (1 + 2^-26), U <= 2^-54 nx
+ *    nt, the product of norms and the quotient cost 3 u:
  *        >= below / (nx nt) - e (1 + 2e) - 4 u
  *    cut to 1, since the canonical score is.
  *  - Squared Euclidean. canonical <= (1 + e) Q + U, Q = |x|^2 + |t|^2 - 2 D, so

@@ -63,8 +63,9 @@ enum reason {
     REASON_FORCED = 9,
     REASON_FALLBACK_AFTER_ERROR = 10,
     REASON_PROBE = 11,
+    REASON_SHADOW_ONLY = 12,
 };
-enum { REASON_MAX = 12 };
+enum { REASON_MAX = 13 };
 
 static inline size_t dtype_bytes(enum dtype d)
 {
@@ -325,7 +326,8 @@ struct job_gpu {
     /* of what it reads (job_operand): their numbers when the order was sent */
     uint64_t replicas[JOB_OPERANDS];
     struct heap_block staging[JOB_OPERANDS];
-    enum reason withheld; /* not NONE: its uploads were ordered, but the run could not be */
+    struct row_places *places; /* held, or NULL (cards/row_places.h) */
+    enum reason withheld;      /* not NONE: its uploads were ordered, but the run could not be */
 };
 
 /* What a kNN did with rows in int8 (kernels/shadow.h); all 0: nothing. Of several jobs that ran as

@@ -81,9 +81,17 @@ static const struct replica_kind {
     [RESIDENT_ATTRACTOR] = {build_attractor_bytes, build_attractor},
 };
 
+/* With rows. */
 static uint64_t bytes_wanted(const struct resident *of)
 {
     return replica_kinds[of->ops->kind].bytes(of);
+}
+
+/* Of r's build. */
+static uint64_t bytes_of(const struct card_replica *r)
+{
+    return r->shadow_only ? build_codes_bytes(r->resident, BUILD_MAPPED_BYTES)
+                          : bytes_wanted(r->resident);
 }
 
 bool build_fits_together(const struct cards *g, struct resident *const of[], uint32_t count,
@@ -99,7 +107,7 @@ bool build_fits_together(const struct cards *g, struct resident *const of[], uin
 /* Returns the bytes that r has, or will have once all orders in flight are done. */
 static uint64_t bytes_held(const struct card_replica *r)
 {
-    uint64_t wanted = r->number && r->resident ? bytes_wanted(r->resident) : 0;
+    uint64_t wanted = r->number && r->resident ? bytes_of(r) : 0;
     return r->bytes > wanted ? r->bytes : wanted;
 }
 
@@ -136,7 +144,7 @@ static bool keep_quota(struct cards *g, const struct card_replica *r)
 {
     uint64_t max = r->resident->space->vram_bytes_max;
     if (!max) return true;
-    uint64_t wanted = bytes_wanted(r->resident);
+    uint64_t wanted = bytes_of(r);
     if (wanted > max) return false;
     struct card_replica *other;
     while (held_by_others(g, r) > max - wanted && (other = oldest_other(g, r)))
@@ -144,7 +152,52 @@ static bool keep_quota(struct cards *g, const struct card_replica *r)
     return held_by_others(g, r) <= max - wanted;
 }
 
+/* ---------------------------------------------------------------- with rows, or without */
+
+static bool may_be_shadow_only(const struct cards *g, const struct resident *of)
+{
+    char memory = *g->options.config->screen_memory;
+    return of->ops->kind == RESIDENT_COLLECTION && (memory == 'a' || memory == 'g');
+}
+
+/* True if the rows of a collection fit in a part of a card and of the space's quota, if everything
+ * else goes. */
+static bool rows_fit(const struct cards *g, const struct resident *of, uint32_t percent)
+{
+    uint64_t max = of->space->vram_bytes_max;
+    return (!max || bytes_wanted(of) * 100 <= max * percent) &&
+           choose_card(g, resident_bytes(of) * 100 / percent, NULL);
+}
+
+bool build_is_shadow_only(const struct cards *g, const struct resident *of)
+{
+    return may_be_shadow_only(g, of) && !rows_fit(g, of, 100);
+}
+
+/* Gives up a build without rows, if these fit again with some room left; not while it is under way,
+ * nor where others than the budget took the VRAM. True: the next one is with rows. */
+static bool give_up_codes(struct cards *g, struct card_replica *r)
+{
+    enum { ROOM_PERCENT = 80 };
+    if (!replica_has_build(r) || !r->shadow_only || r->pressed || r->out) return false;
+    if (!rows_fit(g, r->resident, ROOM_PERCENT)) return false;
+    replica_lose(g, r, REASON_VRAM_PRESSURE, 0);
+    return true;
+}
+
 /* ---------------------------------------------------------------- building, on a card */
+
+/* Chooses whether r is built with rows, and returns the card for it; NULL: none has room. */
+static const struct card *find_room(struct cards *g, struct card_replica *r)
+{
+    const struct resident *of = r->resident;
+    bool fits = rows_fit(g, of, 100), pressed = r->pressed && !r->shadow_only;
+    r->shadow_only = may_be_shadow_only(g, of) && (pressed || !fits);
+    r->pressed = r->shadow_only && fits;
+    if (!keep_quota(g, r)) return NULL;
+    return choose_card(g, r->shadow_only ? build_codes_bytes(of, 1) : resident_bytes(of),
+                       r->beside);
+}
 
 /* Makes an empty build. NONE, or the reason why not. */
 static enum reason begin_build(struct cards *g, struct card_replica *r)
@@ -153,11 +206,7 @@ static enum reason begin_build(struct cards *g, struct card_replica *r)
     if (r->number) return REASON_NONE;
     if (clock_read_ns(g->options.clock) < r->retry_ns) return r->lost;
     if (cards_state(&g->backend) != GPU_READY) return REASON_GPU_DOWN;
-    if (!keep_quota(g, r)) {
-        replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
-        return REASON_VRAM_PRESSURE;
-    }
-    const struct card *card = choose_card(g, resident_bytes(r->resident), r->beside);
+    const struct card *card = find_room(g, r);
     if (!card) {
         replica_lose(g, r, REASON_VRAM_PRESSURE, TOO_LARGE_NS);
         return REASON_VRAM_PRESSURE;
@@ -224,6 +273,8 @@ enum reason replica_upload(struct cards *g, struct job *j, uint32_t operand, uin
     if (!reads_newest(&j->objects[operand])) return replica_of_old(g, j, operand);
     struct card_replica *r = replica_take(g, of);
     if (!r || !resident_bytes(of)) return REASON_QUEUE_FULL;
+    bool waits = j->operation != OPERATION_UPLOAD && j->reason != REASON_FORCED;
+    if (give_up_codes(g, r) && waits) return REASON_PREDICTED_SLOWER;
     enum reason why = begin_build(g, r);
     if (why) return why;
     r->used = ++g->used_last;

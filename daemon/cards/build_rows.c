@@ -3,9 +3,14 @@
 
 #include "daemon/cards/cards_inside.h"
 #include "daemon/store/collection.h"
+#include "kernels/shadow.h"
+#include "kernels/shadow_sum.h"
 
 /* Shorter rows count as this long, because their ids are copied on the loop. */
 enum { ROW_BYTES_MIN = 1024 };
+/* Rows that do not stay are coded in VRAM for requests, of which a small card has a MiB; but at
+ * least as many rows, a block of the dirty ones (store/dirty.h). */
+enum { CODED_BYTES = 1 << 20, CODED_ROWS_MIN = 64 };
 
 static struct collection *collection_of(const struct resident *of)
 {
@@ -25,6 +30,25 @@ uint64_t build_rows_bytes(const struct resident *of)
            build_mapped(rows * sizeof(uint64_t));
 }
 
+uint64_t build_codes_bytes(const struct resident *of, uint64_t piece)
+{
+    enum { CENTRE_BYTES = 256 }; /* what stands beside the centre */
+    const struct collection *c = collection_of(of);
+    uint64_t rows = collection_rows(collection_now(c)), bytes = 0;
+    const uint64_t ranges[] = {
+        rows * shadow_stride(collection_dimension(collection_now(c))),
+        rows * sizeof(uint64_t),
+        rows * sizeof(float), /* norms, and three more of each row */
+        rows * sizeof(float),
+        rows * sizeof(float),
+        rows * sizeof(float),
+        row_bytes(c) + CENTRE_BYTES + shadow_sum_tiles(rows) * sizeof(uint64_t),
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        bytes += (ranges[i] + piece - 1) / piece * piece;
+    return bytes;
+}
+
 /* How many orders and rows one call uploads. */
 struct build_piece {
     uint32_t orders;
@@ -32,13 +56,25 @@ struct build_piece {
     bool last; /* nothing is left after it */
 };
 
-static struct build_piece measure(const struct collection *c, uint64_t bytes_max,
+/* Finds the rows of the next order. */
+static bool next_run(const struct card_replica *r, uint64_t from, uint64_t *first, uint64_t *count)
+{
+    const struct collection *c = collection_of(r->resident);
+    uint64_t most = CODED_ROWS_MIN;
+    if (!collection_next_dirty(c, from, first, count)) return false;
+    while (most * 2 * row_bytes(c) <= CODED_BYTES)
+        most *= 2;
+    if (r->shadow_only && *count > most) *count = most;
+    return true;
+}
+
+static struct build_piece measure(const struct card_replica *r, uint64_t bytes_max,
                                   uint32_t orders_max)
 {
     struct build_piece p = {.last = true};
-    uint64_t bytes = row_bytes(c), first, count;
+    uint64_t bytes = row_bytes(collection_of(r->resident)), first, count;
     if (bytes < ROW_BYTES_MIN) bytes = ROW_BYTES_MIN;
-    for (uint64_t from = 0; collection_next_dirty(c, from, &first, &count); from = first + count) {
+    for (uint64_t from = 0; next_run(r, from, &first, &count); from = first + count) {
         if (p.orders && (p.orders == orders_max || (p.rows + count) * bytes > bytes_max)) {
             p.last = false;
             break;
@@ -54,6 +90,7 @@ static void order_rows(struct cards *g, struct job *j, struct card_replica *r,
 {
     struct order order = {.kind = ORDER_UPLOAD, .version = version, .upload = up};
     order.upload.fresh = !r->begun;
+    order.upload.shadow_only = r->shadow_only;
     order.upload.round = r->round;
     order.upload.space_bytes_max = build_space_bytes_max(g, r);
     build_order(g, j, r, &order, up.count * vector_stride(up.dimension) * sizeof(float));
@@ -76,10 +113,10 @@ static void give_piece(struct cards *g, struct job *j, uint32_t operand,
     };
     uint64_t version = p->last ? collection_version(e) : 0;
     r->version = version;
-    replica_set_bytes(r, resident_bytes(r->resident));
+    replica_set_bytes(r, r->shadow_only ? build_codes_bytes(of, 1) : resident_bytes(of));
     if (!p->orders) order_rows(g, j, r, up, version);
     for (uint32_t i = 0; i < p->orders; i++, from = first + count) {
-        if (!collection_next_dirty(c, from, &first, &count)) return;
+        if (!next_run(r, from, &first, &count)) return;
         const uint64_t *ids;
         struct row_block block = collection_block(e, first, (size_t)count, &ids);
         memcpy(staging, ids, count * sizeof *ids);
@@ -97,7 +134,7 @@ bool build_rows(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes
                 uint32_t orders_max)
 {
     struct resident *of = job_operand(j, operand);
-    struct build_piece p = measure(collection_of(of), bytes_max, orders_max);
+    struct build_piece p = measure(replica_of(of), bytes_max, orders_max);
     if (!p.last && bytes_max == UINT64_MAX) return false;
     /* The block is the daemon's own and soon freed, so that a space at its quota gets replicas,
      * too. */

@@ -29,6 +29,8 @@ static void give_staging(struct job *j)
 {
     for (uint32_t i = 0; i < JOB_OPERANDS; i++)
         heap_give(j->heap, &j->gpu.staging[i]);
+    row_places_give(j->heap, j->gpu.places);
+    j->gpu.places = NULL;
 }
 
 static void end(struct job *j)
@@ -102,54 +104,12 @@ static enum reason ready_card(struct cards *g, struct job *j)
     return REASON_NONE;
 }
 
-/* Orders the uploads that bring the replica of an operand up to date. */
-static enum reason ready_replica(struct cards *g, struct job *j, uint32_t operand)
-{
-    const struct resident *of = job_operand(j, operand);
-    bool forced = j->reason == REASON_FORCED;
-    if (!forced && !replica_is_ready(&g->backend, of)) {
-        const struct card_replica *r = replica_of(of);
-        if (r && r->lost) return r->lost;
-        if (r && r->held) return REASON_VRAM_PRESSURE;
-        return cards_state(&g->backend) == GPU_READY ? REASON_PREDICTED_SLOWER : REASON_GPU_DOWN;
-    }
-    return replica_upload(g, j, operand, UINT64_MAX, 1);
-}
-
-/* True if the replicas that j shall read are those that its orders are about. */
-static bool has_replicas(const struct job *j)
-{
-    for (uint32_t i = 0; i < JOB_OPERANDS; i++) {
-        const struct resident *of = job_operand(j, i);
-        if (of && !replica_is(replica_of(of), j->gpu.replicas[i])) return false;
-    }
-    return true;
-}
-
-/* The same for all operands. The upload of one may cost another its replica. */
-static enum reason ready_replicas(struct cards *g, struct job *j)
-{
-    enum reason why = REASON_NONE;
-    replicas_put_together(&g->backend, j);
-    for (uint32_t i = 0; i < JOB_OPERANDS && !why; i++)
-        if (job_operand(j, i)) why = ready_replica(g, j, i);
-    if (!why && !has_replicas(j)) why = REASON_VRAM_PRESSURE;
-    if (why) return why;
-    struct order *o = &j->gpu.order;
-    for (uint32_t i = 0; i < JOB_OPERANDS; i++) {
-        bool is_read = job_operand(j, i) != NULL;
-        o->reads[i].number = j->gpu.replicas[i];
-        o->reads[i].version = is_read ? replica_version_of(j, i) : 0;
-    }
-    return REASON_NONE;
-}
-
 /* Sends the orders of a prepared job. NONE, or the reason why not. */
 static enum reason send_orders(struct cards *g, struct job *j)
 {
     if (j->gpu.unfit) return REASON_CHOSEN_FASTER;
     if (g->stopping) return REASON_GPU_DOWN;
-    enum reason why = job_reads_resident(j) ? ready_replicas(g, j) : ready_card(g, j);
+    enum reason why = job_reads_resident(j) ? replicas_make_ready(g, j) : ready_card(g, j);
     if (why && !j->gpu.orders_out) return why;
     j->gpu.phase = PHASE_ORDER;
     j->gpu.withheld = why;
@@ -265,7 +225,7 @@ static void lose_replica(struct cards *g, const struct job *j)
 static void take_result(struct cards *g, struct job *j)
 {
     struct card *card = &g->cards[j->gpu.device];
-    bool sound = has_replicas(j);
+    bool sound = replicas_are_there(j);
     if (sound && j->gpu.result == RESULT_NO_REPLICA) {
         lose_replica(g, j);
         sound = false;

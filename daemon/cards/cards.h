@@ -59,6 +59,9 @@ bool replica_was_refused(const struct backend *b, const struct resident *of);
  * uploads one piece and never fails; the pipeline submits them one after the other, as readers. */
 bool replica_wants_upload(const struct backend *b, const struct resident *of);
 
+/* True if of what j reads first the replica has what codes the rows, and not these. */
+bool replica_is_shadow_only(const struct backend *b, const struct job *j);
+
 /* Returns the GPU that has the replica, or would get it (a ready one, if there is any). NULL: the
  * GPU for a job that brings its rows. */
 uint32_t replica_card(const struct backend *b, const struct resident *of);

@@ -1,7 +1,7 @@
 /* cards_inside: the state of the GPU backend, for the files of daemon/cards: cards.c (jobs and
  * life), orders.c (orders out, completions in), replicas.c (which replica is where, and its
- * version), build.c (which card gets a replica, and its pieces), build_rows.c, build_graph.c
- * and build_attractor.c (the orders for that).
+ * version), operands.c (those that one job reads), build.c (which card gets a replica, and its
+ * pieces), build_rows.c, build_graph.c and build_attractor.c (the orders for that).
  * Owner:  cards/cards.c.
  * Thread: the loop.
  * Errors: none that leave daemon/cards. */
@@ -9,6 +9,7 @@
 #define ENGRAM_CARDS_CARDS_INSIDE_H
 
 #include "daemon/cards/cards.h"
+#include "daemon/cards/row_places.h"
 #include "daemon/store/resident.h"
 #include "proto/foresight.h"
 
@@ -24,7 +25,10 @@ struct card_replica {
     struct card *card;
     uint64_t number;  /* 0: there is no build */
     bool begun;       /* an upload of this build was ordered, and further ones continue it */
-    bool condemned;   /* the process must forget it before the next build */
+    bool shadow_only; /* of its rows this build has the codes: order_upload.shadow_only */
+    bool pressed;     /* the last build with rows found no VRAM, or soon lost it, though it fits */
+    struct row_places *places; /* of the rows, as a job last asked for them; NULL: none did */
+    bool condemned;            /* the process must forget it before the next build */
     uint64_t version; /* the resident's version once all orders in flight are done; 0: incomplete */
     uint32_t out;     /* uploads of this build in flight */
     uint32_t round;   /* they stand on each other: see struct order_upload */
@@ -129,6 +133,13 @@ void card_check(struct card *card, uint64_t now_ns);
 
 /* ---- operands.c ---- */
 
+/* True if j can read r's build: one without rows serves kNN alone. */
+bool replica_serves(const struct card_replica *r, const struct job *j);
+/* Orders the uploads that bring what j reads up to date, and says in j's order what it reads. NONE,
+ * or the reason why not. The upload of one may cost another its replica. */
+enum reason replicas_make_ready(struct cards *g, struct job *j);
+/* True if the replicas that j shall read are those that its orders are about. */
+bool replicas_are_there(const struct job *j);
 /* Returns what a reply calls the queries of j's order. */
 const char *query_name_of(const struct job *j);
 
@@ -197,6 +208,9 @@ void replicas_free(struct cards *g);
  * is refused. */
 enum reason replica_upload(struct cards *g, struct job *j, uint32_t operand, uint64_t bytes_max,
                            uint32_t spare);
+/* True if no card, or not the space's quota, has room for the rows of a collection that has no
+ * build, but a card has for what codes them. */
+bool build_is_shadow_only(const struct cards *g, const struct resident *of);
 /* True if the replicas of several residents of one space fit on a card, and in the space's quota,
  * at the same time. Otherwise each would make room for itself by the other's end. */
 bool build_fits_together(const struct cards *g, struct resident *const of[], uint32_t count,
@@ -206,10 +220,10 @@ void build_order(struct cards *g, struct job *j, struct card_replica *r, struct 
                  uint64_t bytes);
 
 /* VRAM is mapped in pieces of 2 MiB, by every driver so far. */
+enum { BUILD_MAPPED_BYTES = 2 << 20 };
 static inline uint64_t build_mapped(uint64_t bytes)
 {
-    enum { MAPPED_BYTES = 2 << 20 };
-    return (bytes + MAPPED_BYTES - 1) / MAPPED_BYTES * MAPPED_BYTES;
+    return (bytes + BUILD_MAPPED_BYTES - 1) / BUILD_MAPPED_BYTES * BUILD_MAPPED_BYTES;
 }
 
 /* ---- build_rows.c, build_graph.c and build_attractor.c ---- */
@@ -220,6 +234,8 @@ static inline uint64_t build_mapped(uint64_t bytes)
  * bytes. */
 uint64_t build_space_bytes_max(const struct cards *g, const struct card_replica *r);
 uint64_t build_rows_bytes(const struct resident *of);
+/* The same without rows, and with what codes them, of a card that maps pieces of this size. */
+uint64_t build_codes_bytes(const struct resident *of, uint64_t piece);
 uint64_t build_graph_bytes(const struct resident *of);
 uint64_t build_attractor_bytes(const struct resident *of);
 /* Gives orders for up to about bytes_max, at most orders_max orders. False: there is no memory, or

@@ -275,6 +275,7 @@ static void note_upload(struct cards *g, const struct card_slot *was, const stru
     struct card_replica *r = was->replica;
     if (!replica_is(r, was->number)) return;
     r->out--;
+    r->pressed |= c->result == RESULT_NO_MEMORY && !r->shadow_only;
     if (c->result == RESULT_OK)
         replica_set_bytes(r, c->number);
     else if (c->result == RESULT_NO_VERSION)

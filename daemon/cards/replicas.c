@@ -38,6 +38,13 @@ bool replica_is_ready(const struct backend *b, const struct resident *of)
     return replica_is_current(r) || resident_dirty_bytes(of) <= ON_THE_WAY_BYTES;
 }
 
+bool replica_is_shadow_only(const struct backend *b, const struct job *j)
+{
+    const struct resident *of = job_operand(j, 0);
+    const struct card_replica *r = b && of ? replica_of(of) : NULL;
+    return replica_has_build(r) && r->shadow_only;
+}
+
 bool replica_was_refused(const struct backend *b, const struct resident *of)
 {
     const struct cards *g = (const struct cards *)b;
@@ -92,6 +99,8 @@ void replica_set_bytes(struct card_replica *r, uint64_t bytes)
 static void drop_build(struct cards *g, struct card_replica *r)
 {
     replica_set_bytes(r, 0);
+    row_places_give(g->options.heap, r->places);
+    r->places = NULL;
     if (r->condemned) g->condemned--;
     r->condemned = false;
     r->number = r->version = 0;
@@ -187,6 +196,7 @@ void replicas_free(struct cards *g)
     while (g->replicas) {
         struct card_replica *r = g->replicas;
         g->replicas = r->next;
+        row_places_give(g->options.heap, r->places);
         if (r->resident) r->resident->replica = NULL;
         free(r);
     }

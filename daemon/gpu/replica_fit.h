@@ -13,10 +13,6 @@
 
 struct gpu;
 
-/* The bytes of each range, and the most that it could ever have. */
-struct replica_room {
-    uint64_t bytes[RANGES_MAX], most[RANGES_MAX];
-};
 struct replica_room replica_room_of_rows(const struct gpu *g, uint32_t dimension, uint64_t rows);
 /* Takes VRAM for these sizes; new memory is cleared on the stream. *wait: nothing was done,
  * because a range must move or shrink and other tasks use the replica. */

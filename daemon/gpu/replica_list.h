@@ -24,6 +24,11 @@ enum {
     RANGES_MAX = ORDER_PARTS_MAX
 };
 
+/* What a replica needs: the bytes of each range, and the most that it could ever have. */
+struct replica_room {
+    uint64_t bytes[RANGES_MAX], most[RANGES_MAX];
+};
+
 /* What is known of a shadow, whose arrays are ranges of the replica. */
 struct replica_shadow {
     bool whole;                      /* each row of the replica's version is coded */

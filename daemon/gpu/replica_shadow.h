@@ -8,7 +8,6 @@
 #define ENGRAM_GPU_REPLICA_SHADOW_H
 
 #include "daemon/gpu/device.h"
-#include "daemon/gpu/replica_fit.h"
 #include "daemon/gpu/replica_list.h"
 
 struct gpu;

@@ -1,12 +1,8 @@
 /* run: the steps of a request: moving its input in, running its kernels, moving the results out. */
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/gpu/replica_shadow.h"
 #include "daemon/gpu/run.h"
-
-/* how long a request that waits for memory lets others pass */
-#define PATIENCE_NS UINT64_C(5000000)
 
 /* ---- starting ---- */
 
@@ -58,19 +54,6 @@ static bool in_is_small(const struct task *t)
     return t->plan.in_bytes <= SMALL_BYTES;
 }
 
-/* Small requests may not take every gap before a large one that waits. */
-bool run_may_take(const struct gpu *g, const struct task *t)
-{
-    return !g->hungry || g->hungry == t || clock_read_ns(g->clock) - g->hungry_ns < PATIENCE_NS;
-}
-
-void run_hungers(struct gpu *g, struct task *t)
-{
-    if (g->hungry) return;
-    g->hungry = t;
-    g->hungry_ns = clock_read_ns(g->clock);
-}
-
 /* Takes VRAM and pinned memory, all or nothing. *never: there will never be enough. */
 static bool take_memory(struct gpu *g, struct task *t, bool *never)
 {
@@ -78,7 +61,7 @@ static bool take_memory(struct gpu *g, struct task *t, bool *never)
         (in_is_small(t) ? t->plan.in_bytes : 0) + t->plan.out_small + t->plan.cell_bytes;
     struct vram_pool_usage pool = vram_pool_usage(g->pool);
     *never = t->plan.bytes + t->plan.scratch_least > pool.slab_bytes;
-    if (*never || !run_may_take(g, t)) return false;
+    if (*never || !task_may_take(g, t)) return false;
     if (take_block(g, t)) {
         *never = pool.blocks == 0;
         return false;
@@ -254,7 +237,7 @@ static void count_less(struct gpu *g, const struct task *t)
 /* Begins a request that has its memory. */
 static void begin(struct gpu *g, struct task *t)
 {
-    run_fed(g, t);
+    task_fed(g, t);
     if (t->plan.rereads) begin_rereading(t);
     count_less(g, t);
     enum order_result filled = result_of(g, clear_block(g, t));
@@ -275,7 +258,7 @@ bool run_start(struct gpu *g, struct task *t)
     if (!found) found = run_plan(g, t);
     if (!found && !take_memory(g, t, &never)) {
         let_replicas_go(g, t);
-        if (!never) run_hungers(g, t);
+        if (!never) task_hungers(g, t);
         if (!never) return false;
         found = RESULT_NO_MEMORY;
     }

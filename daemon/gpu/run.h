@@ -88,15 +88,6 @@ static inline char *run_device_at(const struct gpu *g, const struct task *t, uin
     return g->slab + t->block.offset + at;
 }
 
-/* A task that finds no memory for a while hungers, and others may not take what it waits for: true
- * if t may take some. */
-bool run_may_take(const struct gpu *g, const struct task *t);
-void run_hungers(struct gpu *g, struct task *t);
-static inline void run_fed(struct gpu *g, const struct task *t)
-{
-    if (g->hungry == t) g->hungry = NULL;
-}
-
 /* The queries on the device. */
 struct cuda_queries run_queries(const struct gpu *g, const struct task *t, uint64_t first,
                                 uint64_t count);

@@ -226,6 +226,7 @@ static enum device_result shadow_only_launch(struct gpu *g, struct task *t)
                                   .total = head,
                                   .firsts = head + 1,
                                   .counts = head + 1 + s->pass_max};
+    t->read_bytes += shadow_bytes(r->dimension, r->row_count);
     return g->ops->launch(g->device, &call, t->lane->stream);
 }
 
@@ -440,7 +441,9 @@ static bool shadow_only_next(struct gpu *g, struct task *t)
     }
     if (ask_again(g, t)) return true;
     if (t->result != RESULT_OK) return false;
-    replica_shadow_learn(t->replica, r->query_count, t->passed, s->again);
+    bool useful = replica_shadow_learn(t->replica, r->query_count, t->passed, s->again);
+    t->screen = SCREEN_ASKED | (useful ? 0 : SCREEN_USELESS);
+    t->read_bytes += t->passed * vector_stride(r->dimension) * sizeof(float);
     t->number = t->passed;
     return false;
 }

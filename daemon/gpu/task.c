@@ -10,6 +10,8 @@
 #include "daemon/gpu/transfer.h"
 #include "daemon/gpu/watch.h"
 
+/* How long a task that waits for memory lets others pass. */
+#define PATIENCE_NS UINT64_C(5000000)
 /* How long results are watched for before an event is asked whether they will come. */
 #define WATCH_NS UINT64_C(2000000)
 
@@ -74,6 +76,26 @@ static void task_on_device(struct gpu *g, struct task *t, bool on)
         busy_add(&g->running, &g->running_since_ns, now_ns);
     else
         busy_remove(&g->running, g->running_since_ns, &u->run_ns, now_ns);
+}
+
+/* ---- memory ---- */
+
+/* Small requests may not take every gap before a large one that waits. */
+bool task_may_take(const struct gpu *g, const struct task *t)
+{
+    return !g->hungry || g->hungry == t || clock_read_ns(g->clock) - g->hungry_ns < PATIENCE_NS;
+}
+
+void task_hungers(struct gpu *g, struct task *t)
+{
+    if (g->hungry) return;
+    g->hungry = t;
+    g->hungry_ns = clock_read_ns(g->clock);
+}
+
+void task_fed(struct gpu *g, const struct task *t)
+{
+    if (g->hungry == t) g->hungry = NULL;
 }
 
 /* ---- beginning ---- */
@@ -171,7 +193,7 @@ static void finish(struct gpu *g, struct task *t)
     t->survivors = NULL;
     if (t->event) g->events[g->event_count++] = t->event;
     t->event = NULL;
-    if (g->hungry == t) g->hungry = NULL;
+    task_fed(g, t);
     if (t->replica) {
         /* An upload that this order builds on has failed. */
         if (t->replica->torn && t->result == RESULT_OK) t->result = RESULT_NO_REPLICA;

@@ -231,6 +231,11 @@ bool task_begin(struct gpu *g, const struct order *order, const float *query);
 bool lane_step(struct gpu *g, struct lane *lane);
 /* Ends t: at once, or when the device is done with it. */
 void task_end(struct gpu *g, struct task *t, enum order_result result);
+/* A task that finds no memory hungers, and after a while others may not take what it waits for.
+ * True if t may take some. */
+bool task_may_take(const struct gpu *g, const struct task *t);
+void task_hungers(struct gpu *g, struct task *t);
+void task_fed(struct gpu *g, const struct task *t);
 /* Counts the time of tasks that are still on the device, too. */
 void task_count_busy(struct gpu *g);
 
@@ -246,7 +251,7 @@ double run_part(const struct task *t);
 /* Ends a pass: small results are written to the heap, the rest becomes moves of t->out. Returns an
  * error that ends t. */
 enum order_result run_drain(struct gpu *g, struct task *t);
-/* Called when all of a pass has come: does some of what the CPU has to do with it, true if there was
+/* Called when all of a pass has come: does some of what the CPU has to do with it. True: there was
  * any. */
 bool run_settle(struct gpu *g, struct task *t);
 /* Called when all of a pass is in the heap: true if another one must be launched. */

@@ -1,7 +1,6 @@
-/* upload_codes: rows of a replica that keeps only what codes them (replica_shadow.h): they come into a
- * block of their task's own, are measured and coded there, and are gone with the task. */
+/* upload_codes: rows of a replica that keeps only what codes them (replica_shadow.h): they come
+ * into a block of their task's own, are measured and coded there, and are gone with the task. */
 #include "daemon/gpu/replica_shadow.h"
-#include "daemon/gpu/run.h"
 #include "daemon/gpu/upload.h"
 
 static uint64_t bytes_of(const struct order_upload *u)
@@ -16,12 +15,12 @@ enum order_result upload_codes_take(struct gpu *g, struct task *t, bool *wait)
     if (!replica_shadow_alone(g, u->dimension, u->row_count)) return RESULT_NO_MEMORY;
     if (!bytes) return RESULT_OK;
     if (bytes > vram_pool_usage(g->pool).slab_bytes) return RESULT_NO_MEMORY;
-    if (run_may_take(g, t) && !vram_pool_take(g->pool, bytes, t->order.space, &t->block)) {
-        run_fed(g, t);
+    if (task_may_take(g, t) && !vram_pool_take(g->pool, bytes, t->order.space, &t->block)) {
+        task_fed(g, t);
         return RESULT_OK;
     }
     if (vram_pool_usage(g->pool).blocks == 0) return RESULT_NO_MEMORY;
-    run_hungers(g, t);
+    task_hungers(g, t);
     *wait = true;
     return RESULT_OK;
 }

@@ -19,6 +19,7 @@ static const char *const reason_names[REASON_MAX] = {
     [REASON_FORCED] = "forced",
     [REASON_FALLBACK_AFTER_ERROR] = "fallback_after_error",
     [REASON_PROBE] = "probe",
+    [REASON_SHADOW_ONLY] = "shadow_only",
 };
 
 static void one(struct metrics_text *t, const char *name, const char *type, uint64_t value,

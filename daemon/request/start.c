@@ -84,6 +84,9 @@ static bool submit(struct pipeline *p, struct job *j, uint32_t server, enum reas
     j->backend = server == SERVER_CPU ? BACKEND_CPU : BACKEND_GPU;
     for (struct job *m = job_is_carrier(j) ? j->members : NULL; m; m = m->member_next)
         m->backend = j->backend;
+    if (j->backend == BACKEND_GPU && reason == REASON_CHOSEN_FASTER &&
+        replica_is_shadow_only(p->gpu, j))
+        job_ticket(j)->reason = reason = REASON_SHADOW_ONLY;
     j->reason = j->backend == BACKEND_CPU && j->gpu.gave_up ? j->gpu.gave_up : reason;
     j->refused = false;
     j->foreseen_ns = job_ticket(j)->run_ns;

@@ -7,7 +7,7 @@
 
 #include "daemon/base/job.h"
 
-enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 48, WIRE_OPERATIONS_MAX = 64, WIRE_PEERS_MAX = 16 };
+enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 52, WIRE_OPERATIONS_MAX = 64, WIRE_PEERS_MAX = 16 };
 enum { WIRE_COSTS_MAX = 12, WIRE_CROSSOVERS_MAX = 4, WIRE_DECISIONS_MAX = 64 };
 
 struct wire_limits {

@@ -1,6 +1,7 @@
-/* shadow_list: the rows that may be among the k best, told by a shadow alone: no row is read. The way
- * is that of shadow_topk.cu and shadow_batch.cu, but what proves a bound are not the canonical scores
- * of rows but what these are at least (kernels/shadow_list.h), and what reaches it is listed. */
+/* shadow_list: the rows that may be among the k best, told by a shadow alone: no row is read. The
+ * way is that of shadow_topk.cu and shadow_batch.cu, but what proves a bound are not the canonical
+ * scores of rows but what these are at least (kernels/shadow_list.h), and what reaches it is
+ * listed. */
 #include "kernels/cuda/shadow_best.cuh"
 
 enum { LIST_THREADS = 256, LIST_ROWS = 1024 /* of a block */ };

@@ -25,7 +25,7 @@ enum { PROCESSES = 2, TWICE_EVERY = 16, FAULT_REQUESTS = 60 };
 
 struct totals {
     uint64_t seeds, requests, answered, errors, vanished, exhausted, on_card, on_both, similar,
-        recalled, bound, calibrated, completed, settled, learned, clustered, told;
+        recalled, bound, calibrated, completed, settled, learned, clustered, told, by_codes;
 };
 
 static bool scribble;
@@ -70,6 +70,7 @@ static struct story_settings settings_of(uint64_t seed)
     if (t.calibrates) t.think_ns = PAUSE_NS;
     if (story_chance(&dice, 300)) t.ration = 3072u << story_random(&dice, 8);
     t.attractors = story_chance(&dice, 400) ? 350 : 0;
+    if (story_chance(&dice, 300)) t.small_bytes = 4000 + (uint32_t)story_random(&dice, 30000);
     if (!scribble) return t;
     t.cards = 1;
     t.scribbles = 50;
@@ -91,6 +92,7 @@ static uint64_t tell(const struct story_settings *settings, struct totals *sum, 
         sum->exhausted += s->by_code[STATUS_RESOURCE_EXHAUSTED];
         sum->on_card += s->by_backend[BACKEND_GPU];
         sum->on_both += s->by_backend[BACKEND_BOTH];
+        sum->by_codes += s->by_codes;
         sum->similar += s->similar;
         sum->recalled += s->recalled;
         sum->bound += s->bound;
@@ -185,6 +187,7 @@ static void add(struct totals *sum, const struct totals *more)
     sum->exhausted += more->exhausted;
     sum->on_card += more->on_card;
     sum->on_both += more->on_both;
+    sum->by_codes += more->by_codes;
     sum->similar += more->similar;
     sum->recalled += more->recalled;
     sum->bound += more->bound;
@@ -278,19 +281,21 @@ int main(int argc, char **argv)
         }
     for (uint32_t i = 0; i < PROCESSES; i++)
         add(&sum, &tellers[i].said);
-    printf("answered %llu (%llu by cards, binds %llu of them, %llu by CPU and card; %llu spreads "
-           "by similarity, %llu recalls, %llu states completed, %llu by attractors that learned "
-           "%llu patterns, %llu rows clustered or covered), told %llu times how far, refused %llu "
-           "(%llu for want of "
-           "room), given up %llu, %llu halves calibrated\n",
-           (unsigned long long)sum.answered, (unsigned long long)sum.on_card,
-           (unsigned long long)sum.bound, (unsigned long long)sum.on_both,
-           (unsigned long long)sum.similar, (unsigned long long)sum.recalled,
-           (unsigned long long)sum.completed, (unsigned long long)sum.settled,
-           (unsigned long long)sum.learned, (unsigned long long)sum.clustered,
-           (unsigned long long)sum.told, (unsigned long long)sum.errors,
-           (unsigned long long)sum.exhausted, (unsigned long long)sum.vanished,
-           (unsigned long long)sum.calibrated);
+    printf(
+        "answered %llu (%llu by cards, binds %llu of them and %llu kNN without the rows, %llu by "
+        "CPU and card; %llu spreads "
+        "by similarity, %llu recalls, %llu states completed, %llu by attractors that learned "
+        "%llu patterns, %llu rows clustered or covered), told %llu times how far, refused %llu "
+        "(%llu for want of "
+        "room), given up %llu, %llu halves calibrated\n",
+        (unsigned long long)sum.answered, (unsigned long long)sum.on_card,
+        (unsigned long long)sum.bound, (unsigned long long)sum.by_codes,
+        (unsigned long long)sum.on_both, (unsigned long long)sum.similar,
+        (unsigned long long)sum.recalled, (unsigned long long)sum.completed,
+        (unsigned long long)sum.settled, (unsigned long long)sum.learned,
+        (unsigned long long)sum.clustered, (unsigned long long)sum.told,
+        (unsigned long long)sum.errors, (unsigned long long)sum.exhausted,
+        (unsigned long long)sum.vanished, (unsigned long long)sum.calibrated);
     printf("%llu seeds, %llu requests, %llu wrong\n", (unsigned long long)sum.seeds,
            (unsigned long long)sum.requests, (unsigned long long)wrong);
     return wrong != 0;

@@ -53,6 +53,7 @@ struct story_settings {
     bool calibrates;
     bool abrupt; /* it ends while requests are under way */
     uint32_t cards, vram_mib;
+    uint32_t small_bytes;   /* for replicas, as its card says; 0: what it has */
     uint32_t device_faults; /* in 1/1000 of its processes' lives */
     uint32_t card_troubles; /* in 1/1000 of every 20 ms of a card */
     /* In 1/1000 of all steps a card writes nonsense wherever it may. What is answered then is not
@@ -115,6 +116,7 @@ struct story {
     uint64_t sent, answered, errors, vanished, seq;
     uint64_t by_code[17], by_backend[4]; /* answers */
     uint64_t bound;                      /* binds that cards answered */
+    uint64_t by_codes;                   /* kNN that cards answered without the rows */
     uint64_t similar;            /* spreads in which similarity took the place of a weight */
     uint64_t recalled;           /* recalls that brought something back */
     uint64_t completed, settled; /* states, by the modern rule and by the engine's */

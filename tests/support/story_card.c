@@ -121,6 +121,10 @@ static void open_server(struct story *s, void *subject)
     struct failure f = {0};
     enum status st = server_open(&options, &l->server, &f);
     story_note(s, "card opens", c->number, st);
+    struct share *share = l->life.share; /* it has more, so that nothing else fails for it */
+    if (!st && s->settings.small_bytes)
+        share->device.budget_bytes =
+            atomic_load(&share->usage.slab_bytes) + s->settings.small_bytes;
     if (st)
         end_process(l, 1, 0, MS);
     else

@@ -142,6 +142,7 @@ static void check_knn(struct cursor *c, const struct story_reply *reply)
     check_decode(c->s, r, reply, engram_accel_v1_KnnReply_fields, &m);
     check_see(c, m.meta.version);
     c->s->by_backend[m.meta.backend % 4]++;
+    c->s->by_codes += m.meta.reason == engram_accel_v1_Reason_REASON_SHADOW_ONLY;
     look(r, &scope);
     uint64_t q = r->query_count, n = r->k < scope.allowed_count ? r->k : scope.allowed_count;
     const uint64_t *ids = NEXT(c, &m, ids, DTYPE_UINT64, q, n);

@@ -125,7 +125,7 @@ Test(gpu, a_card_that_is_too_small_is_not_asked)
 {
     struct house h;
     open_house(&h, "sim");
-    processes[0]->share->device.budget_bytes = ROWS * STRIDE * 4;
+    processes[0]->share->device.budget_bytes = ROWS * STRIDE; /* not even the rows' codes fit */
     struct job *j = make_job(&h, OPERATION_UPLOAD);
     cr_assert_eq(h.gpu->ops->submit(h.gpu, j), STATUS_UNAVAILABLE);
     cr_assert_eq(j->gpu.gave_up, REASON_VRAM_PRESSURE);

@@ -32,9 +32,10 @@ Test(codes, statuses_are_the_daemons)
 
 Test(codes, reasons_are_the_wires)
 {
-    cr_assert_eq((int)EA_REASON_PROBE, (int)_engram_accel_v1_Reason_MAX);
-    for (uint32_t i = 0; i <= EA_REASON_PROBE; i++)
+    cr_assert_eq((int)EA_REASON_SHADOW_ONLY, (int)_engram_accel_v1_Reason_MAX);
+    for (uint32_t i = 0; i <= EA_REASON_SHADOW_ONLY; i++)
         cr_assert(ea_reason_name(i)[0] != '?' && ea_reason_text(i)[0] != '?');
     cr_assert_str_eq(ea_reason_name(EA_REASON_PROBE), "probe");
-    cr_assert_str_eq(ea_reason_name(EA_REASON_PROBE + 1), "?");
+    cr_assert_str_eq(ea_reason_name(EA_REASON_SHADOW_ONLY), "shadow_only");
+    cr_assert_str_eq(ea_reason_name(EA_REASON_SHADOW_ONLY + 1), "?");
 }

@@ -1,5 +1,5 @@
-/* The GPU process's server with replicas that have no rows, only their codes: the k best are those of
- * the rows, which stay in the heap; what the codes do not tell apart is left to the CPU. */
+/* The GPU process's server with replicas that have no rows, only their codes: the k best are those
+ * of the rows, which stay in the heap; what the codes do not tell apart is left to the CPU. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

@@ -115,10 +115,10 @@ Test(encode_reports, stats_at_their_largest)
     cr_assert_eq((int)m.gpus[15].state, WIRE_GPU_READY);
     cr_assert_eq(m.gpus[15].jobs_in_flight, UINT64_MAX);
     cr_assert_eq(m.gpus[15].replica_bytes, UINT64_MAX);
-    cr_assert_eq(m.routes_count, 48);
-    cr_assert_eq((int)m.routes[47].backend, BACKEND_GPU);
-    cr_assert_eq((int)m.routes[47].reason, REASON_PROBE);
-    cr_assert_eq(m.routes[47].requests, UINT64_MAX - 47);
+    cr_assert_eq(m.routes_count, 52);
+    cr_assert_eq((int)m.routes[51].backend, BACKEND_GPU);
+    cr_assert_eq((int)m.routes[51].reason, REASON_PROBE);
+    cr_assert_eq(m.routes[51].requests, UINT64_MAX - 51);
     cr_assert(m.gpus[15].shrunk == UINT64_MAX && m.gpus[15].split == UINT64_MAX);
     cr_assert(m.has_space && m.has_scheduler && m.has_pressure);
     cr_assert_eq(m.space.weight, UINT32_MAX);
