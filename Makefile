@@ -221,6 +221,9 @@ endif
 # Tests are run once, too; what they compute literally, in tests/kernels, and benches are not.
 ifeq ($(SAN)$(COVERAGE),)
 $(BUILD)/tests/unit/%.o $(BUILD)/tests/integration/%.o $(BUILD)/tests/torture/%.o: TEST_FLAGS := -O1
+else
+$(BUILD)/tests/unit/%.o: TEST_FLAGS := -O0
+$(BUILD)/tests/unit/ops/%.o: TEST_FLAGS :=
 endif
 # A switch over one of our enumerations names every case; what a new one means must be said.
 $(BUILD)/daemon/%.o $(BUILD)/kernels/%.o $(BUILD)/client/%.o: SWITCH_FLAGS := \
