@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -94,40 +95,66 @@ size_t table_width(const char *text)
     return width;
 }
 
-/* Cuts text to so many columns, the last of which says that it was cut. */
-static void cut(char *text, size_t width)
+/* Cuts a cell to so many columns, the last of which says that it was cut. */
+static void cut(char **cell, size_t width)
 {
-    const char *at = text, *end = text;
+    static const char mark[] = "\xe2\x80\xa6";
+    const char *at = *cell, *end = *cell;
     size_t used = 0;
-    if (table_width(text) <= width) return;
+    if (table_width(*cell) <= width) return;
     while (*at) {
         used += next_width(&at);
         if (used + 1 > width) break;
         end = at;
     }
-    size_t left = strlen(end), kept = (size_t)(end - text);
-    if (width > 0 && left >= 3)
-        memcpy(text + kept, "\xe2\x80\xa6", 4);
-    else
-        text[kept] = 0;
+    size_t kept = (size_t)(end - *cell);
+    char *text = realloc(*cell, kept + sizeof mark); /* it may be a character that is short */
+    if (text) *cell = text;
+    (*cell)[kept] = 0;
+    if (text && width) memcpy(text + kept, mark, sizeof mark);
 }
 
+/* Columns of a table that are printed beside each other: the first of all stands before them. */
+struct table_part {
+    unsigned first, end;
+};
+
 static void print_cell(const struct table *t, FILE *out, unsigned column, const char *text,
-                       size_t width)
+                       size_t width, bool last)
 {
     size_t used = table_width(text);
     int pad = used < width ? (int)(width - used) : 0;
     const char *gap = column ? "  " : "";
     if (t->right[column])
         fprintf(out, "%s%*s%s", gap, pad, "", text);
-    else if (column + 1 == t->columns)
+    else if (last)
         fprintf(out, "%s%s", gap, text);
     else
         fprintf(out, "%s%s%*s", gap, text, pad, "");
 }
 
-/* Takes columns off the widest texts (numbers stay whole) until the table fits; where that is not
- * enough, nothing is cut: lines that wrap have all of their text then. False: cut nothing. */
+static void print_line(const struct table *t, FILE *out, const char *const *cells,
+                       const size_t *widths, struct table_part part)
+{
+    if (part.first) print_cell(t, out, 0, cells[0], widths[0], false);
+    for (unsigned i = part.first; i < part.end; i++)
+        print_cell(t, out, i, cells[i], widths[i], i + 1 == part.end);
+}
+
+/* The columns from `first` on that fit, one at least; width 0: all do. */
+static struct table_part part_from(const struct table *t, const size_t *widths, unsigned first,
+                                   size_t width)
+{
+    struct table_part part = {first, first};
+    size_t used = first ? widths[0] : 0;
+    do
+        used += widths[part.end] + (part.end ? 2 : 0);
+    while (++part.end < t->columns && (!width || used + 2 + widths[part.end] <= width));
+    return part;
+}
+
+/* Takes columns off the widest texts (numbers stay whole) until the table fits. False: that is not
+ * enough, and nothing is cut. */
 static bool fit(const struct table *t, size_t *widths, size_t width)
 {
     size_t given[COLUMNS_MAX];
@@ -162,14 +189,18 @@ void table_print(struct table *t, FILE *out, int bold, size_t width)
     }
     bool cutting = width && fit(t, widths, width);
     for (size_t i = 0; cutting && i < whole; i++)
-        if (!t->right[i % t->columns]) cut(t->cells[i], widths[i % t->columns]);
-    if (bold) fputs("\033[1m", out);
-    for (unsigned i = 0; i < t->columns; i++)
-        print_cell(t, out, i, t->heads[i], widths[i]);
-    fputs(bold ? "\033[0m\n" : "\n", out);
-    for (size_t i = 0; i < whole; i++) {
-        print_cell(t, out, (unsigned)(i % t->columns), t->cells[i], widths[i % t->columns]);
-        if ((i + 1) % t->columns == 0) fputc('\n', out);
+        if (!t->right[i % t->columns]) cut(&t->cells[i], widths[i % t->columns]);
+    struct table_part part = {0, 0};
+    for (; part.end < t->columns;) {
+        if (part.end) fputc('\n', out); /* what does not fit follows below */
+        part = part_from(t, widths, part.end, cutting ? 0 : width);
+        if (bold) fputs("\033[1m", out);
+        print_line(t, out, (const char *const *)t->heads, widths, part);
+        fputs(bold ? "\033[0m\n" : "\n", out);
+        for (size_t i = 0; i < whole; i += t->columns) {
+            print_line(t, out, (const char *const *)t->cells + i, widths, part);
+            fputc('\n', out);
+        }
     }
     forget_rows(t);
 }

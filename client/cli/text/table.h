@@ -17,7 +17,8 @@ void table_destroy(struct table *t);
 void table_cell(struct table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 size_t table_rows(const struct table *t);
 /* Prints header and rows, the header in bold if `bold`. Removes the rows, so that the table can be
- * filled again. width: of the terminal, to which texts are cut; 0: nothing is cut. */
+ * filled again. width: of the terminal, to which texts are cut; where that is not enough, columns
+ * that do not fit follow below, each time behind the first one. 0: any width will do. */
 void table_print(struct table *t, FILE *out, int bold, size_t width);
 /* The same as comma separated values, the header if `head`; first, if not NULL, is the name of a
  * column before all others, whose value is the same in each row. */
