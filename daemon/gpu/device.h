@@ -114,10 +114,10 @@ struct device_ops {
                                    device_stream s);
     enum device_result (*clear)(struct device *d, void *address, uint64_t bytes, device_stream s);
 
-    /* Enqueues a kernel. Host memory that the call points to need not stay valid, except a
-     * KERNEL_DIRECT's query. */
+    /* Enqueues a kernel. Host memory that the call points to need not stay valid, except the query
+     * of one whose results are cells. */
     enum device_result (*launch)(struct device *d, const struct device_call *call, device_stream s);
-    /* DEVICE_OK: all cells of a KERNEL_DIRECT on s have come; DEVICE_BUSY: not yet, or never. Makes
+    /* DEVICE_OK: all cells of such a kernel on s have come; DEVICE_BUSY: not yet, or never. Makes
      * no call of the driver, so that it does not see failures: an event does. */
     enum device_result (*direct_query)(struct device *d, device_stream s, struct cells *cells);
     /* How many multiply-adds of kernels it does in a microsecond, about: a first guess. */
@@ -134,6 +134,10 @@ struct device_ops {
     struct cuda_hrr_scratch (*bind_scratch)(const struct hrr_plan *plan, uint64_t count);
     uint64_t (*direct_scratch_min)(uint32_t k);
     uint64_t (*direct_scratch_best)(uint32_t k);
+    /* As shadow_suits, of one query that travels with the launch. */
+    bool (*shadow_direct_suits)(const struct device *d, uint32_t dimension, uint32_t k,
+                                uint64_t row_count);
+    uint64_t (*shadow_direct_scratch)(uint64_t row_count);
     uint64_t (*spread_scratch_min)(enum spread_mode mode, uint32_t nodes, uint64_t edges,
                                    uint32_t set_count);
     uint64_t (*spread_scratch_best)(enum spread_mode mode, uint32_t nodes, uint64_t edges,

@@ -46,11 +46,13 @@ enum device_kernel {
     KERNEL_SHADOW_SUM,
     KERNEL_SHADOW_CHECK,
     KERNEL_SHADOW_LIST, /* of rows only their norms are read */
+    KERNEL_SHADOW_DIRECT,
 };
 
 struct device_call {
     enum device_kernel kernel;
-    enum metric metric; /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK, SHADOW_LIST */
+    /* SCAN, TILE, TOPK, GATHER_LISTS, DIRECT, SHADOW_TOPK, SHADOW_LIST, SHADOW_DIRECT */
+    enum metric metric;
     struct cuda_rows
         rows; /* all but SPREAD, BIND and RECALL_...; of NORMALIZE the dimension and count */
     struct cuda_queries queries;  /* SCAN, TILE, TOPK, GATHER_LISTS, SHADOW_TOPK, SHADOW_LIST */
@@ -82,8 +84,9 @@ struct device_call {
             float *out;
         } average;
         struct cuda_spread spread; /* host memory that it points to need not stay valid */
-        struct cuda_direct direct; /* its query stays valid until its results have come */
-        struct cuda_hrr bind;      /* its plan stays valid until it is done */
+        struct cuda_direct
+            direct; /* DIRECT, SHADOW_DIRECT; its query stays valid until its results have come */
+        struct cuda_hrr bind; /* its plan stays valid until it is done */
         struct {
             float *rows;
             const float *norms;
@@ -112,6 +115,12 @@ struct device_call {
         } look;
     };
 };
+
+/* True if its results come as cells (device_cells.h). */
+static inline bool device_kernel_is_direct(enum device_kernel kernel)
+{
+    return kernel == KERNEL_DIRECT || kernel == KERNEL_SHADOW_DIRECT;
+}
 
 /* For messages and the settings of the simulated device. */
 static inline const char *device_kernel_name(enum device_kernel kernel)
@@ -142,6 +151,7 @@ static inline const char *device_kernel_name(enum device_kernel kernel)
     case KERNEL_SHADOW_SUM: return "shadow_sum";
     case KERNEL_SHADOW_CHECK: return "shadow_check";
     case KERNEL_SHADOW_LIST: return "shadow_list";
+    case KERNEL_SHADOW_DIRECT: return "shadow_direct";
     }
     return "no kernel";
 }

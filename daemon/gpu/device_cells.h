@@ -26,6 +26,12 @@ static inline uint64_t cells_count(uint32_t k, uint64_t rows)
     return k ? 1 + 3 * (uint64_t)k : rows;
 }
 
+/* The same of shadow_cuda.h's cuda_shadow_direct: the last has how many rows were scored. */
+static inline uint64_t cells_count_shadow(uint32_t k)
+{
+    return cells_count(k, 0) + 1;
+}
+
 /* Makes cells of which none has come. */
 static inline void cells_init(struct cells *c, uint64_t *at, uint32_t count, uint32_t tag)
 {

@@ -226,6 +226,8 @@ static int enqueue(const struct device_call *c, device_stream s)
         return cuda_shadow_code(&c->rows, c->code.first, c->code.count, &c->shadow, s);
     case KERNEL_SHADOW_TOPK:
         return cuda_shadow_topk(c->metric, &c->queries, &c->rows, &c->shadow, &c->topk, s);
+    case KERNEL_SHADOW_DIRECT:
+        return cuda_shadow_direct(c->metric, &c->rows, &c->shadow, &c->direct, s);
     case KERNEL_SHADOW_SUM:
         return cuda_shadow_sum(c->rows.dimension, c->sum.first, c->sum.count, c->sum.out,
                                &c->shadow, c->sum.sums, s);
@@ -263,8 +265,9 @@ static uint64_t cuda_multiply_adds(const struct device *d)
     return 60000000;
 }
 
-/* Below some 45,000 rows of 768 numbers a scan of the rows is faster (docs/performance-gpu.md). */
-enum { SHADOW_NUMBERS_MIN = 32 << 20 };
+/* Below some 45,000 rows of 768 numbers a scan of the rows is faster (docs/performance-gpu.md); of
+ * a query that travels with the launch some 16,000. */
+enum { SHADOW_NUMBERS_MIN = 32 << 20, SHADOW_DIRECT_NUMBERS_MIN = 12 << 20 };
 
 static bool cuda_shadow_pays(const struct device *d, uint32_t dimension, uint64_t query_count,
                              uint32_t k, uint64_t row_count)
@@ -272,6 +275,14 @@ static bool cuda_shadow_pays(const struct device *d, uint32_t dimension, uint64_
     (void)d;
     return row_count * dimension >= SHADOW_NUMBERS_MIN &&
            cuda_shadow_suits(query_count, k, row_count);
+}
+
+static bool cuda_shadow_direct_pays(const struct device *d, uint32_t dimension, uint32_t k,
+                                    uint64_t row_count)
+{
+    (void)d;
+    return row_count * dimension >= SHADOW_DIRECT_NUMBERS_MIN &&
+           cuda_shadow_direct_suits(dimension, k, row_count);
 }
 
 static const struct device_ops ops = {
@@ -310,6 +321,8 @@ static const struct device_ops ops = {
     .bind_scratch = cuda_hrr_scratch,
     .direct_scratch_min = cuda_direct_scratch_min,
     .direct_scratch_best = cuda_direct_scratch_best,
+    .shadow_direct_suits = cuda_shadow_direct_pays,
+    .shadow_direct_scratch = cuda_shadow_direct_scratch,
     .spread_scratch_min = cuda_spread_scratch_min,
     .spread_scratch_best = cuda_spread_scratch_best,
 };

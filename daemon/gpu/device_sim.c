@@ -355,7 +355,7 @@ static enum device_result sim_launch(struct device *d, const struct device_call 
                                      device_stream s)
 {
     struct sim_work w = sim_work_of(call);
-    if (call->kernel == KERNEL_DIRECT) w.ready_ns = ready_ns((struct sim *)d);
+    if (device_kernel_is_direct(call->kernel)) w.ready_ns = ready_ns((struct sim *)d);
     return enqueue(d, s, w);
 }
 
@@ -402,6 +402,15 @@ static bool sim_shadow_pays(const struct device *d, uint32_t dimension, uint64_t
            sim_shadow_suits(query_count, k, row_count);
 }
 
+static bool sim_shadow_direct_pays(const struct device *d, uint32_t dimension, uint32_t k,
+                                   uint64_t row_count)
+{
+    (void)dimension;
+    const struct sim_settings *s = &((const struct sim *)d)->settings;
+    return s->direct && k <= CUDA_DIRECT_K_MAX && row_count >= s->shadow_rows &&
+           sim_shadow_suits(1, k, row_count);
+}
+
 const struct device_ops device_sim = {
     .name = "sim",
     .open = sim_open,
@@ -438,6 +447,8 @@ const struct device_ops device_sim = {
     .bind_scratch = sim_bind_scratch,
     .direct_scratch_min = sim_direct_scratch_min,
     .direct_scratch_best = sim_direct_scratch_best,
+    .shadow_direct_suits = sim_shadow_direct_pays,
+    .shadow_direct_scratch = sim_shadow_direct_scratch,
     .spread_scratch_min = sim_spread_scratch_min,
     .spread_scratch_best = sim_spread_scratch_best,
 };

@@ -17,7 +17,8 @@ static bool wanted(const struct gpu *g, const struct replica *r)
 {
     return r->dimension && !r->bare && r->rows &&
            atomic_load_explicit(&g->share->shadows, memory_order_relaxed) &&
-           g->ops->shadow_suits(g->device, r->dimension, 1, 1, r->rows);
+           (g->ops->shadow_direct_suits(g->device, r->dimension, 1, r->rows) ||
+            g->ops->shadow_suits(g->device, r->dimension, 1, 1, r->rows));
 }
 
 /* ---- memory ---- */
@@ -289,11 +290,20 @@ void replica_shadow_renew(struct gpu *g, struct replica *r, device_stream stream
 
 /* ---- whether it is of use ---- */
 
+static bool may_help(const struct gpu *g, const struct replica *r)
+{
+    return r->shadow.whole && !r->shadow.exact_left && wanted(g, r);
+}
+
 bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t query_count,
                           uint32_t k)
 {
-    return r->shadow.whole && !r->shadow.exact_left && wanted(g, r) &&
-           g->ops->shadow_suits(g->device, r->dimension, query_count, k, r->rows);
+    return may_help(g, r) && g->ops->shadow_suits(g->device, r->dimension, query_count, k, r->rows);
+}
+
+bool replica_shadow_helps_direct(const struct gpu *g, const struct replica *r, uint32_t k)
+{
+    return may_help(g, r) && g->ops->shadow_direct_suits(g->device, r->dimension, k, r->rows);
 }
 
 bool replica_shadow_rest(struct replica *r)

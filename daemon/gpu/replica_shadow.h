@@ -46,6 +46,8 @@ enum device_result replica_shadow_take(struct gpu *g, struct replica *r, const f
 /* True if a search is to use the shadow. */
 bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t query_count,
                           uint32_t k);
+/* The same of a search whose query travels with the launch. */
+bool replica_shadow_helps_direct(const struct gpu *g, const struct replica *r, uint32_t k);
 /* Counts a search that did without it. True: because it was of no use lately. */
 bool replica_shadow_rest(struct replica *r);
 /* Remembers how many of the pairs passed, and for how many queries it was of no use. False: too

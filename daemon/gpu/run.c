@@ -6,13 +6,14 @@
 
 /* ---- starting ---- */
 
-/* True if the replica's shadow finds the k best sooner than a direct request does. */
+/* True if the replica's shadow finds the k best sooner than a direct request does, which has no use
+ * for it on this device. */
 static bool shadow_is_faster(const struct gpu *g, const struct order *o)
 {
     if (o->run.operation != RUN_KNN) return false;
     const struct replica *r = replica_find((struct gpu *)g, o->replica);
     return r && r->version == o->version && r->dimension == o->run.dimension &&
-           replica_shadow_helps(g, r, 1, o->run.k);
+           replica_shadow_helps(g, r, 1, o->run.k) && !replica_shadow_helps_direct(g, r, o->run.k);
 }
 
 static bool has_shadow_only(const struct gpu *g, const struct order *o)

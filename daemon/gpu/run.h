@@ -126,6 +126,9 @@ uint64_t run_knn_rate(const struct gpu *g, const struct task *t);
 
 /* Fills a line of k places behind its count: no id, no score. */
 void run_fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k);
+/* Tells what t, which asked a shadow, found there; its read_bytes are those gone through. Queries
+ * that were asked again were scored with all rows. */
+void run_tell_screen(struct task *t);
 
 /* ---- run_rows.c ---- */
 

@@ -38,14 +38,26 @@ static const float *query_of(const struct gpu *g, const struct task *t)
     return gpu_heap(g, r->queries, r->dimension * sizeof(float));
 }
 
+/* With room for what a shadow tells: whether it is asked is known at the launch. */
+static uint32_t cells_of(const struct task *t)
+{
+    uint32_t k = k_of(t);
+    return (uint32_t)(k ? cells_count_shadow(k) : cells_count(0, t->order.run.row_count));
+}
+
 static enum order_result direct_plan(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
+    uint32_t k = k_of(t);
     struct outputs out;
     if (!query_of(g, t) || !find_outputs(g, t, &out)) return RESULT_REFUSED;
-    t->plan.cell_bytes = cells_count(k_of(t), r->row_count) * sizeof(uint64_t);
-    t->plan.scratch_best = g->ops->direct_scratch_best(k_of(t));
-    t->plan.scratch_least = g->ops->direct_scratch_min(k_of(t));
+    t->plan.cell_bytes = cells_of(t) * sizeof(uint64_t);
+    t->plan.scratch_best = g->ops->direct_scratch_best(k);
+    t->plan.scratch_least = g->ops->direct_scratch_min(k);
+    if (k && replica_shadow_helps_direct(g, t->replica, k)) {
+        uint64_t bytes = g->ops->shadow_direct_scratch(r->row_count);
+        if (bytes > t->plan.scratch_best) t->plan.scratch_best = bytes;
+    }
     return RESULT_OK;
 }
 
@@ -63,20 +75,28 @@ enum order_result run_direct_fill(struct gpu *g, struct task *t)
         return RESULT_BAD_QUERY;
     }
     if (++g->tag == 0) g->tag = 1;
-    cells_init(&t->cells, (uint64_t *)(g->pinned + t->pinned.offset),
-               (uint32_t)cells_count(k_of(t), r->row_count), g->tag);
+    cells_init(&t->cells, (uint64_t *)(g->pinned + t->pinned.offset), cells_of(t), g->tag);
     return RESULT_OK;
 }
 
-static enum device_result direct_launch(struct gpu *g, struct task *t)
+/* Decides whether the shadow is asked. */
+static bool through_shadow(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    if (r->operation == RUN_KNN) {
-        replica_shadow_retry(g, t->replica, t->lane->stream);
-        if (replica_shadow_rest(t->replica)) t->screen = SCREEN_RESTED;
-    }
+    if (r->operation != RUN_KNN) return false;
+    replica_shadow_retry(g, t->replica, t->lane->stream);
+    if (replica_shadow_helps_direct(g, t->replica, r->k) &&
+        g->ops->shadow_direct_scratch(r->row_count) <= t->plan.scratch_bytes)
+        return true;
+    if (replica_shadow_rest(t->replica)) t->screen = SCREEN_RESTED;
+    return false;
+}
+
+static enum device_result enqueue(struct gpu *g, struct task *t)
+{
+    const struct order_run *r = &t->order.run;
     struct device_call call = {
-        .kernel = KERNEL_DIRECT,
+        .kernel = t->shadowed ? KERNEL_SHADOW_DIRECT : KERNEL_DIRECT,
         .metric = (enum metric)r->metric,
         .rows = replica_rows(t->replica),
         .direct = {.query = t->query,
@@ -89,7 +109,20 @@ static enum device_result direct_launch(struct gpu *g, struct task *t)
                    .scratch_bytes = t->plan.scratch_bytes,
                    .cells = t->cells.at},
     };
+    if (t->shadowed) call.shadow = replica_shadow(t->replica);
+    if (!t->shadowed) t->cells.count = (uint32_t)cells_count(k_of(t), r->row_count);
     return g->ops->launch(g->device, &call, t->lane->stream);
+}
+
+/* A device that cannot start all blocks of a launch together, for what others do on it, is asked
+ * without the shadow. */
+static enum device_result direct_launch(struct gpu *g, struct task *t)
+{
+    t->shadowed = through_shadow(g, t);
+    enum device_result result = enqueue(g, t);
+    if (result != DEVICE_ERROR || !t->shadowed) return result;
+    t->shadowed = false;
+    return enqueue(g, t);
 }
 
 static void give_scores(const struct task *t, char *to)
@@ -127,6 +160,10 @@ static enum order_result direct_drain(struct gpu *g, struct task *t, const char 
         give_best(t, &out);
     else
         give_scores(t, out.at[SCORES]);
+    if (!t->shadowed) return RESULT_OK;
+    t->passed = cells_number(&t->cells, t->cells.count - 1);
+    t->read_bytes = shadow_bytes(t->order.run.dimension, t->order.run.row_count);
+    run_tell_screen(t);
     return RESULT_OK;
 }
 

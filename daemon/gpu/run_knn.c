@@ -426,8 +426,7 @@ static uint64_t next_pass(const struct task *t, uint64_t took_ns)
     return queries < t->pass_queries_max ? queries : t->pass_queries_max;
 }
 
-/* Queries that were asked again were scored with all rows. */
-static void tell_screen(struct task *t)
+void run_tell_screen(struct task *t)
 {
     const struct order_run *r = &t->order.run;
     bool useful = replica_shadow_learn(t->replica, r->query_count, t->passed, t->redone);
@@ -449,7 +448,7 @@ static bool knn_next(struct gpu *g, struct task *t)
     }
     if (redo_next(g, t)) return true;
     if (t->result != RESULT_OK) return false;
-    if (t->shadowed) tell_screen(t);
+    if (t->shadowed) run_tell_screen(t);
     if (!t->batch) finish_one(g, t);
     for (uint32_t i = 0; t->batch && i < t->batch->count; i++)
         finish_segment(g, t, i);

@@ -57,6 +57,11 @@ uint64_t sim_shadow_scratch(uint64_t query_count, uint32_t k, uint64_t row_count
     return (query_count * each + 7 * 256) / 256 * 256;
 }
 
+uint64_t sim_shadow_direct_scratch(uint64_t row_count)
+{
+    return (row_count * (sizeof(float) + sizeof(struct topk_entry)) + 7 * 256) / 256 * 256;
+}
+
 /* ---- what it may touch ---- */
 
 static const char *name_of(const struct device_call *c)
@@ -128,6 +133,17 @@ static void check_list(const struct device_call *c, const struct sim_memory *m)
     check(c, m, l->counts, queries, sizeof *l->counts, 4);
 }
 
+static void check_direct(const struct device_call *c, const struct sim_memory *m)
+{
+    const struct cuda_direct *d = &c->direct;
+    uint64_t rows = c->rows.count;
+    if (d->k < 1 || !sim_shadow_suits(1, d->k, rows))
+        sim_misuse(name_of(c), "k = %u, %llu rows", (unsigned)d->k, (unsigned long long)rows);
+    if (d->scratch_bytes < sim_shadow_direct_scratch(rows))
+        sim_misuse(name_of(c), "too little scratch");
+    check(c, m, c->rows.norms, rows, sizeof(float), 4);
+}
+
 /* Rows may be summed that the replica has no longer. */
 static void check_sums(const struct device_call *c, const struct sim_memory *m, uint64_t first,
                        uint64_t count, const uint64_t *sums)
@@ -157,6 +173,7 @@ void sim_shadow_check(const struct device_call *call, const struct sim_memory *m
     if (call->kernel == KERNEL_SHADOW_TOPK || call->kernel == KERNEL_SHADOW_LIST)
         check_search(call, m);
     if (call->kernel == KERNEL_SHADOW_LIST) check_list(call, m);
+    if (call->kernel == KERNEL_SHADOW_DIRECT) check_direct(call, m);
     if (call->kernel != KERNEL_SHADOW_CHECK) return;
     check_sums(call, m, call->look.first, call->look.count, call->look.sums);
     check(call, m, call->look.found, 1, sizeof *call->look.found, 8);

@@ -15,12 +15,14 @@ void sim_shadow_destroy(struct sim_shadow *s);                              /* N
 
 /* Beside what a top-k checks. */
 void sim_shadow_check(const struct device_call *call, const struct sim_memory *m);
-/* threshold: what call->topk.threshold pointed to, if it did. Of several queries those of which
+/* A SHADOW_TOPK is searched; of a SHADOW_DIRECT sim_work makes one. threshold: what
+ * call->topk.threshold pointed to, if it did. Of several queries those of which
  * more than some hundreds of rows pass are to be asked again. */
 void sim_shadow_run(const struct device_call *call, float threshold, struct sim_shadow *s);
 
 bool sim_shadow_suits(uint64_t query_count, uint32_t k, uint64_t row_count);
 uint64_t sim_shadow_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,
                             uint32_t dimension);
+uint64_t sim_shadow_direct_scratch(uint64_t row_count);
 
 #endif

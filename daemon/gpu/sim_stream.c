@@ -119,7 +119,7 @@ struct sim_work *sim_stream_direct(struct sim_stream *stream, const uint64_t *ce
     stream_check(stream, "direct_query");
     for (uint64_t i = stream->done; i < stream->added; i++) {
         struct sim_work *w = &stream->queue[i % QUEUE_MAX];
-        bool is_direct = w->kind == WORK_KERNEL && w->call.kernel == KERNEL_DIRECT;
+        bool is_direct = w->kind == WORK_KERNEL && device_kernel_is_direct(w->call.kernel);
         if (is_direct && w->call.direct.cells == cells) return w;
     }
     return NULL;

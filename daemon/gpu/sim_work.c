@@ -7,6 +7,7 @@
 #include "daemon/gpu/device_cells.h"
 #include "daemon/gpu/sim_attractor.h"
 #include "daemon/gpu/sim_bind.h"
+#include "daemon/gpu/sim_cells.h"
 #include "daemon/gpu/sim_cluster.h"
 #include "daemon/gpu/sim_complete.h"
 #include "daemon/gpu/sim_covariance.h"
@@ -46,7 +47,7 @@ struct sim_work sim_work_of(const struct device_call *call)
     bool best = call->kernel == KERNEL_TOPK || call->kernel == KERNEL_SHADOW_TOPK ||
                 call->kernel == KERNEL_SHADOW_LIST;
     const float *threshold = best ? call->topk.threshold : NULL;
-    if (call->kernel == KERNEL_DIRECT) threshold = call->direct.threshold;
+    if (device_kernel_is_direct(call->kernel)) threshold = call->direct.threshold;
     if (threshold) w.threshold = *threshold;
     if (call->kernel == KERNEL_SCAN && call->queries.count > 1) w.call.queries.count = 1;
     return w;
@@ -192,7 +193,9 @@ static void check_direct(const struct checker *c, const struct device_call *call
     if (direct->scratch_bytes < sim_direct_scratch_min(direct->k))
         sim_misuse(c->call, "too little scratch");
     check(c, direct->scratch, direct->k ? direct->scratch_bytes : 0, 1, 256);
-    uint64_t cells = cells_count(direct->k, call->rows.count);
+    uint64_t cells = call->kernel == KERNEL_SHADOW_DIRECT
+                         ? cells_count_shadow(direct->k)
+                         : cells_count(direct->k, call->rows.count);
     sim_pinned_check(c->memory, c->call, direct->cells, cells * sizeof *direct->cells);
     for (uint64_t i = 0; i < cells; i++)
         if (direct->cells[i] >> 32 == direct->tag)
@@ -232,6 +235,7 @@ static void check_call(const struct checker *c, const struct device_call *call)
         sim_average_check(call, c->memory);
         break;
     case KERNEL_SPREAD: sim_spread_check(&call->spread, c->memory); break;
+    case KERNEL_SHADOW_DIRECT: sim_shadow_check(call, c->memory); /* fall through */
     case KERNEL_DIRECT: check_direct(c, call); break;
     case KERNEL_BIND: sim_bind_check(&call->bind, c->memory); break;
     case KERNEL_NORMALIZE: sim_normalize_check(call, c->memory); break;
@@ -387,30 +391,6 @@ static void run_gather_lists(const struct device_call *c, struct sim_bench *b)
     }
 }
 
-static void put(const struct cuda_direct *to, uint64_t cell, uint32_t value)
-{
-    to->cells[cell] = (uint64_t)to->tag << 32 | value;
-}
-
-static uint32_t bits_of(float score)
-{
-    uint32_t bits;
-    memcpy(&bits, &score, sizeof bits);
-    return bits;
-}
-
-static void put_best(const struct cuda_direct *to, uint32_t count, const uint64_t *ids,
-                     const float *scores)
-{
-    uint32_t k = to->k;
-    for (uint32_t i = 0; i < k; i++) {
-        put(to, 1 + i, i < count ? (uint32_t)ids[i] : 0);
-        put(to, 1 + k + i, i < count ? (uint32_t)(ids[i] >> 32) : 0);
-        put(to, 1 + 2 * k + i, i < count ? bits_of(scores[i]) : 0);
-    }
-    put(to, 0, count);
-}
-
 /* A lost result is computed, too: its memory is checked and its scratch spoilt. */
 static void run_direct(const struct device_call *c, float threshold, bool lost, struct sim_bench *b)
 {
@@ -418,6 +398,7 @@ static void run_direct(const struct device_call *c, float threshold, bool lost, 
     uint64_t ids[CUDA_DIRECT_K_MAX];
     float scores[CUDA_DIRECT_K_MAX];
     uint32_t count = 0;
+    struct cuda_topk_work work = {0, 0};
     struct device_call asked = *c;
     vectors_pad(c->rows.dimension, direct.query, 1, b->query);
     asked.queries = (struct cuda_queries){b->query, &direct.query_norm, 1};
@@ -429,9 +410,16 @@ static void run_direct(const struct device_call *c, float threshold, bool lost, 
                                         .scratch_bytes = direct.scratch_bytes,
                                         .out_ids = ids,
                                         .out_scores = scores,
-                                        .out_counts = &count};
-        run_topk(&asked, threshold, b);
-        if (!lost) put_best(&direct, count, ids, scores);
+                                        .out_counts = &count,
+                                        .work = &work};
+        bool shadowed = c->kernel == KERNEL_SHADOW_DIRECT;
+        if (shadowed)
+            sim_shadow_run(&asked, threshold, b->shadow);
+        else
+            run_topk(&asked, threshold, b);
+        if (lost) return;
+        sim_cells_put_best(&direct, count, ids, scores);
+        if (shadowed) sim_cells_put(&direct, cells_count(direct.k, 0), (uint32_t)work.passed);
         return;
     }
     for (uint64_t first = 0; first < c->rows.count; first += BATCH_ROWS) {
@@ -439,7 +427,7 @@ static void run_direct(const struct device_call *c, float threshold, bool lost, 
         b->kernels->scan(c->metric, c->rows.dimension, b->query, direct.query_norm,
                          block_at(c, first, rows), b->scores);
         for (uint64_t i = 0; i < rows && !lost; i++)
-            put(&direct, first + i, bits_of(b->scores[i]));
+            sim_cells_put(&direct, first + i, sim_cells_bits(b->scores[i]));
     }
 }
 
@@ -455,7 +443,8 @@ static void run_call(const struct sim_work *w, struct sim_bench *b)
     case KERNEL_GATHER_LISTS: run_gather_lists(c, b); break;
     case KERNEL_AVERAGE: sim_average_run(c); break;
     case KERNEL_SPREAD: sim_spread_run(&c->spread, b->memory, &b->spread_room); break;
-    case KERNEL_DIRECT: run_direct(c, w->threshold, w->lost, b); break;
+    case KERNEL_DIRECT:
+    case KERNEL_SHADOW_DIRECT: run_direct(c, w->threshold, w->lost, b); break;
     case KERNEL_BIND: sim_bind_run(&c->bind, b->memory, b->bind_scratch); break;
     case KERNEL_NORMALIZE: sim_normalize_run(c, b->kernels); break;
     case KERNEL_SUPERPOSE: sim_superpose_run(c, b->kernels); break;

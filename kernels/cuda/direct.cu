@@ -5,7 +5,7 @@
  *
  * Few rows: each block scores its share with a warp for each row, ranks its rows by counting, and
  * the last block selects the best of all. Many rows: as scan_topk.cu. */
-#include "kernels/cuda/scan_topk.cuh"
+#include "kernels/cuda/direct.cuh"
 
 #include <string.h>
 
@@ -93,11 +93,10 @@ __device__ __forceinline__ float direct_score(const struct direct_job &job, cons
     return job.is_cosine ? canonical_cosine(sum, job.query_norm, row.norm) : sum;
 }
 
-/* One store of 8 bytes, which the bus does not divide. */
 __device__ __forceinline__ void direct_put(const struct direct_job &job, uint64_t cell,
                                            uint32_t value)
 {
-    *(volatile unsigned long long *)&job.cells[cell] = (unsigned long long)job.tag << 32 | value;
+    cell_store(job.cells, job.tag, cell, value);
 }
 
 /* ---- all scores ---- */
@@ -122,22 +121,6 @@ __global__ void __launch_bounds__(DIRECT_WARPS * 32) direct_scores(const struct 
 }
 
 /* ---- the k best ---- */
-
-/* The cells of the best: their number, then k of each: the ids' lower halves, their upper halves,
- * the scores. */
-__device__ __forceinline__ void direct_put_best(const struct direct_job &job,
-                                                const struct best_shared *shared)
-{
-    const uint32_t i = threadIdx.x, k = job.k;
-    if (i >= k) return;
-    struct topk_entry entry = entry_read(&shared->best[i]);
-    bool is_there = entry.key != ~0u;
-    direct_put(job, 1 + i, (uint32_t)entry.id);
-    direct_put(job, 1 + k + i, (uint32_t)(entry.id >> 32));
-    direct_put(job, 1 + 2 * k + i, __float_as_uint(entry.score));
-    if (is_there && (i + 1 == k || shared->best[i + 1].key == ~0u)) direct_put(job, 0, i + 1);
-    if (!is_there && i == 0) direct_put(job, 0, 0);
-}
 
 /* Writes the first `kept` of the block's entries to scratch, in order. */
 __device__ __forceinline__ void direct_rank(const struct direct_job &job,
@@ -186,7 +169,7 @@ __global__ void __launch_bounds__(SCAN_TOPK_THREADS, 1) direct_few(const struct 
     direct_rank(job, entries);
     if (!block_count(job.ticket, job.mark, false, &shared)) return;
     best_of({job.lists, gridDim.x, job.kept}, job.k, &shared);
-    direct_put_best(job, &shared);
+    cells_store_best(job.cells, job.tag, job.k, &shared);
 }
 
 template <int GROUP, bool EUCLIDEAN>
@@ -229,7 +212,7 @@ __global__ void __launch_bounds__(SCAN_TOPK_THREADS, 1) direct_many(const struct
         from.length = job.kept;
         k = job.k;
     }
-    direct_put_best(job, &shared);
+    cells_store_best(job.cells, job.tag, job.k, &shared);
 }
 
 /* ---- launching ---- */

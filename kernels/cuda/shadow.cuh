@@ -70,8 +70,21 @@ __device__ __forceinline__ struct shadow_row shadow_measure_warp(uint32_t stride
     return shadow;
 }
 
+/* x c by a warp, summed by lanes: its last bit may differ from that of shadow_query, which is as
+ * right. */
+__device__ __forceinline__ float shadow_centred_warp(uint32_t stride, const float *query,
+                                                     const float *centre)
+{
+    double sum = 0.0;
+    for (uint32_t i = threadIdx.x % 32; centre && i < stride; i += 32)
+        sum = fma((double)query[i], (double)centre[i], sum);
+    for (int partner = 16; partner > 0; partner /= 2)
+        sum += __shfl_xor_sync(WARP, sum, partner);
+    return (float)sum;
+}
+
 /* A query in int8, by a warp: `planes` of shadow_stride bytes each, the high one first of two.
- * x c is summed by lanes: its last bit may differ from that of shadow_query, which is as right. */
+ * centre NULL: for another warp's shadow_centred_warp. */
 __device__ __forceinline__ struct shadow_query shadow_query_warp(uint32_t stride,
                                                                  uint32_t code_stride,
                                                                  const float *query, float norm,
@@ -79,11 +92,7 @@ __device__ __forceinline__ struct shadow_query shadow_query_warp(uint32_t stride
                                                                  uint32_t planes, int8_t *to)
 {
     const uint32_t lane = threadIdx.x % 32;
-    double sum = 0.0;
-    for (uint32_t i = lane; centre && i < stride; i += 32)
-        sum = fma((double)query[i], (double)centre[i], sum);
-    for (int partner = 16; partner > 0; partner /= 2)
-        sum += __shfl_xor_sync(WARP, sum, partner);
+    const float centred = shadow_centred_warp(stride, query, centre);
     struct shadow_row row = shadow_measure_warp(
         stride, query, NULL, 0.0f, planes == 2 ? SHADOW_LEVELS_TWO : SHADOW_LEVELS,
         [&](uint32_t i, int code) {
@@ -98,7 +107,7 @@ __device__ __forceinline__ struct shadow_query shadow_query_warp(uint32_t stride
     out.scale = row.scale;
     out.lost = row.lost;
     out.norm_above = canonical_add(canonical_multiply(norm, 1 + 0x1p-12f), 0x1p-60f);
-    out.centred = (float)sum;
+    out.centred = centred;
     return out;
 }
 

@@ -66,6 +66,17 @@ int cuda_shadow_list(enum metric metric, const struct cuda_queries *queries,
 uint64_t cuda_shadow_list_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,
                                   uint32_t dimension);
 
+/* cuda_direct's k best (k > 0) through a shadow of all rows, bit for bit. Norms of rows and of the
+ * query are read for every metric. One cell more comes behind the others: how many rows were
+ * scored. All blocks of the launch run at the same time, and it cannot be replayed from a graph.
+ * Error: invalid value, unless cuda_shadow_direct_suits; or for less scratch than
+ * cuda_shadow_direct_scratch. */
+int cuda_shadow_direct(enum metric metric, const struct cuda_rows *rows,
+                       const struct cuda_shadow *shadow, const struct cuda_direct *direct,
+                       struct CUstream_st *stream);
+bool cuda_shadow_direct_suits(uint32_t dimension, uint32_t k, uint64_t row_count);
+uint64_t cuda_shadow_direct_scratch(uint64_t row_count);
+
 /* What shadow_above gives for the first query and each row, for tests of the bound. scratch: as for
  * cuda_shadow_topk with k = 1. */
 int cuda_shadow_bounds(const struct cuda_queries *queries, const struct cuda_rows *rows,
@@ -80,6 +91,8 @@ int cuda_shadow_outside(enum metric metric, const struct cuda_queries *query,
 
 /* For tests: true: as on a device without the products of warpgroups, until it is called again. */
 void cuda_shadow_without_wgmma(bool without);
+/* For tests: whether cuda_shadow_direct fetches the codes of a warp's next turn into the cache. */
+void cuda_shadow_direct_ahead(bool ahead);
 
 #ifdef __cplusplus
 }

@@ -1,91 +1,24 @@
 /* shadow_scan: one query against the int8 codes of all rows, at the rate of memory. 16 lanes share
  * a row, 16 bytes at a time; a warp takes 32 rows that follow each other, of which each lane ends
  * with one: what stands beside the codes is then read and written 32 places at a time. */
-#include "kernels/cuda/shadow.cuh"
+#include "kernels/cuda/shadow_scan.cuh"
 
 enum {
     SCAN_THREADS = 256,
     SCAN_WARPS = SCAN_THREADS / 32,
     SCAN_BATCH = 32, /* rows of a warp at a time */
-    SCAN_ROWS = 4,   /* of a group at a time */
     SCAN_BLOCKS = 3, /* a multiprocessor: registers for the loads in flight */
 };
-
-__device__ __forceinline__ int dot_16(int4 a, int4 b, int sum)
-{
-    return dot_4(a.w, b.w, dot_4(a.z, b.z, dot_4(a.y, b.y, dot_4(a.x, b.x, sum))));
-}
-
-__device__ __forceinline__ int sum_of_16(int sum)
-{
-    for (int partner = 8; partner > 0; partner /= 2)
-        sum += __shfl_xor_sync(WARP, sum, partner);
-    return sum;
-}
 
 /* Adds the products of a batch's rows: each lane gets the sums of the row with its number. */
 template <int FLIGHT>
 __device__ __forceinline__ void scan_batch(const struct shadow_scan &job, const int4 *planes,
                                            uint64_t first, int *high, int *low)
 {
-    const uint32_t pieces = job.code_stride / 16, lane = threadIdx.x % 16;
     const uint64_t group = first + threadIdx.x % 32 / 16 * 16;
 #pragma unroll 1
-    for (uint32_t n = 0; n < 16; n += SCAN_ROWS) {
-        const int4 *codes[SCAN_ROWS];
-        int highs[SCAN_ROWS] = {}, lows[SCAN_ROWS] = {};
-#pragma unroll
-        for (int r = 0; r < SCAN_ROWS; r++) {
-            uint64_t row = group + n + r;
-            if (row >= job.rows.count) row = job.rows.count - 1; /* a warp's shuffles need all */
-            codes[r] = (const int4 *)(job.rows.codes + row * job.code_stride);
-        }
-        for (uint32_t at = lane; at < pieces + lane; at += FLIGHT * 16) {
-            int4 held[SCAN_ROWS][FLIGHT];
-#pragma unroll
-            for (int r = 0; r < SCAN_ROWS; r++)
-#pragma unroll
-                for (int f = 0; f < FLIGHT; f++)
-                    held[r][f] = at + f * 16 < pieces ? __ldcs(&codes[r][at + f * 16])
-                                                      : make_int4(0, 0, 0, 0);
-#pragma unroll
-            for (int f = 0; f < FLIGHT; f++) {
-                uint32_t piece = at + f * 16 < pieces ? at + f * 16 : 0;
-                int4 one = planes[piece], two = planes[pieces + piece];
-#pragma unroll
-                for (int r = 0; r < SCAN_ROWS; r++) {
-                    highs[r] = dot_16(held[r][f], one, highs[r]);
-                    lows[r] = dot_16(held[r][f], two, lows[r]);
-                }
-            }
-        }
-#pragma unroll
-        for (int r = 0; r < SCAN_ROWS; r++) {
-            int of_high = sum_of_16(highs[r]), of_low = sum_of_16(lows[r]);
-            if (lane != n + r) continue;
-            *high = of_high;
-            *low = of_low;
-        }
-    }
-}
-
-/* Higher is better, in the order of the metric's scores as far as the estimate tells. */
-__device__ __forceinline__ float scan_rank(enum metric metric, float estimate, float norm)
-{
-    if (metric == METRIC_COSINE) return norm > 0.0f ? canonical_divide(estimate, norm) : 0.0f;
-    if (metric == METRIC_DOT) return estimate;
-    return fmaf(-0.5f * norm, norm, estimate);
-}
-
-/* The lanes of a segment get its best; ties go to the lesser row. */
-__device__ __forceinline__ void scan_best(struct topk_entry *best, uint32_t segment)
-{
-    for (uint32_t partner = 1; partner < segment; partner *= 2) {
-        struct topk_entry other;
-        other.id = __shfl_xor_sync(WARP, best->id, partner);
-        other.key = __shfl_xor_sync(WARP, best->key, partner);
-        if (entry_before(other, *best)) *best = other;
-    }
+    for (uint32_t n = 0; n < 16; n += SCAN_ROWS)
+        scan_rows<FLIGHT>(job.rows, job.code_stride, planes, group + n, n, high, low);
 }
 
 template <int FLIGHT>

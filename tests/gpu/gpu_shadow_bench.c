@@ -1,6 +1,7 @@
-/* gpu_shadow_bench [plain|many|once]: times the k best through a shadow of 1,000,000 x 768 by
+/* gpu_shadow_bench [plain|many|once|equal]: times the k best through a shadow of 1,000,000 x 768 by
  * device events, median of many, beside the same without one. plain: without the products of
- * warpgroups; many: several queries alone; once: each number of queries twice, for a profiler. */
+ * warpgroups; many: several queries alone; once: each number of queries twice, for a profiler; equal: rows that
+ * are all equal, alone. */
 #include "tests/gpu/shadow_scene.h"
 
 enum { BENCH_RUNS = 31, BATCH_RUNS = 11 };
@@ -107,6 +108,29 @@ static void bench_clusters(struct bench *b, size_t clusters, float noise)
     DEVICE(cuda_shadow_code(&b->scene.rows, 0, BENCH_ROWS, &b->scene.shadow, NULL));
 }
 
+/* Makes all rows the first one, and the queries likewise. */
+static void bench_equal(struct bench *b)
+{
+    const size_t row = BENCH_DIMENSION * sizeof(float);
+    float *rows = (float *)b->scene.rows.rows, *queries = (float *)b->scene.queries.rows;
+    for (size_t have = 1; have < BENCH_ROWS; have *= 2) {
+        size_t more = have < BENCH_ROWS - have ? have : BENCH_ROWS - have;
+        DEVICE(
+            cudaMemcpy(rows + have * BENCH_DIMENSION, rows, more * row, cudaMemcpyDeviceToDevice));
+    }
+    DEVICE(cudaMemcpy(queries, rows, BENCH_QUERIES * row, cudaMemcpyDeviceToDevice));
+    const struct cuda_rows asked = {BENCH_DIMENSION, queries, NULL, BENCH_QUERIES};
+    DEVICE(cuda_norms(&b->scene.rows, (float *)b->scene.rows.norms, NULL));
+    DEVICE(cuda_norms(&asked, (float *)b->scene.queries.norms, NULL));
+    DEVICE(cuda_shadow_centre(&b->scene.rows, (float *)b->scene.shadow.centre,
+                              (float *)b->scene.shadow.centre_norm, NULL));
+    DEVICE(cuda_shadow_code(&b->scene.rows, 0, BENCH_ROWS, &b->scene.shadow, NULL));
+    for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
+        bench_line(b, (struct asked){BENCH_ROWS, 1, 10, (enum metric)metric}, 0.0f);
+        bench_line(b, (struct asked){BENCH_ROWS, 128, 10, (enum metric)metric}, 0.0f);
+    }
+}
+
 static struct bench bench_create(void)
 {
     struct bench b = {.scene = scene_random(BENCH_DIMENSION, BENCH_ROWS, BENCH_QUERIES)};
@@ -181,6 +205,10 @@ int main(int argc, char **argv)
     float coding;
     if (strcmp(how, "once") == 0) {
         bench_once(&b);
+        return 0;
+    }
+    if (strcmp(how, "equal") == 0) {
+        bench_equal(&b);
         return 0;
     }
     if (strcmp(how, "many") != 0) bench_few(&b);

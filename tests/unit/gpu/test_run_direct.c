@@ -19,7 +19,7 @@ static bool unwatched;
 static void count(void *owner, const struct sim_work *w)
 {
     (void)owner;
-    direct_launches += w->kind == WORK_KERNEL && w->call.kernel == KERNEL_DIRECT;
+    direct_launches += w->kind == WORK_KERNEL && device_kernel_is_direct(w->call.kernel);
     copies += w->kind == WORK_COPY_IN || w->kind == WORK_COPY_OUT;
 }
 

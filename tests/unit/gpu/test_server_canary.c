@@ -87,7 +87,7 @@ static void look_at_pieces(struct gpu *g, const void *pinned, uint64_t written)
 static void watch(void *owner, const struct sim_work *w)
 {
     struct gpu *g = peer->gpu;
-    bool is_direct = w->kind == WORK_KERNEL && w->call.kernel == KERNEL_DIRECT;
+    bool is_direct = w->kind == WORK_KERNEL && device_kernel_is_direct(w->call.kernel);
     if (g && is_direct) look_at_tasks(g, w->call.direct.scratch, w->call.direct.cells);
     bool codes = w->kind == WORK_KERNEL &&
                  (w->call.kernel == KERNEL_SHADOW_CODE || w->call.kernel == KERNEL_SHADOW_TOPK);
