@@ -53,7 +53,7 @@ struct device_options {
         /* "0": the first device that the driver shows; sim: its settings, see sim_settings.h */
         *which;
     const struct clock *clock; /* sim: NULL: the real one */
-    bool managed; /* use unified memory with advice and prefetching in place of device memory */
+    bool managed; /* ranges use unified memory with advice and prefetching in place of device's */
 };
 
 struct device_ops {

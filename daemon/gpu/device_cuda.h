@@ -33,7 +33,7 @@ struct cuda_device {
     struct device device;
     pthread_t thread; /* the thread that opened it: CUDA's current device belongs to a thread */
     int ordinal;
-    bool managed;  /* allocate gives unified memory */
+    bool managed;  /* ranges have unified memory */
     bool maps;     /* ranges grow in place: all functions of the driver were found */
     bool poisoned; /* DEVICE_STICKY was returned */
     uint64_t granularity;
@@ -60,6 +60,8 @@ enum device_result device_cuda_open(const struct device_options *options, struct
 
 /* Functions of the table in device_cuda_memory.c and device_cuda_range.c. */
 enum device_result device_cuda_allocate(struct device *device, uint64_t bytes, void **out);
+/* Memory of a range that moves, which may be unified; bytes > 0. */
+enum device_result device_cuda_range_allocate(struct cuda_device *d, uint64_t bytes, void **out);
 void device_cuda_release(struct device *device, void *address);
 enum device_result device_cuda_host_allocate(struct device *device, uint64_t bytes, void **out);
 void device_cuda_host_release(struct device *device, void *address);

@@ -21,8 +21,13 @@ static int prefetch(struct cuda_device *d, void *address, uint64_t bytes)
 #endif
 }
 
-/* Unified memory that is kept on the device. The host does not map it, which is the default: its
- * pages stay where they are until the device itself runs out. */
+/* Unified memory that is kept on the device: its pages are there before anything is copied into
+ * them, and stay until the device itself runs out. What was left out, and why:
+ * - read-mostly: no host thread reads it, so there is no copy to keep; and pages of which there may
+ *   be copies are mapped for reading only, so that each one that an upload or a coding writes to
+ *   would fault first;
+ * - accessed-by: pages that had to leave would be read across the bus for good; without, the next
+ *   kernel that touches one brings it back. */
 static enum device_result managed_allocate(struct cuda_device *d, uint64_t bytes, void **out)
 {
     void *address = NULL;
@@ -48,11 +53,18 @@ enum device_result device_cuda_allocate(struct device *device, uint64_t bytes, v
     if (bytes > d->total_bytes)
         return device_cuda_result(d, "cudaMalloc", cudaErrorMemoryAllocation);
     if (bytes == 0) bytes = 1;
-    if (d->managed) return managed_allocate(d, bytes, out);
     void *address = NULL;
     enum device_result result = device_cuda_result(d, "cudaMalloc", cudaMalloc(&address, bytes));
     if (!result) *out = address;
     return result;
+}
+
+enum device_result device_cuda_range_allocate(struct cuda_device *d, uint64_t bytes, void **out)
+{
+    if (!d->managed) return device_cuda_allocate(&d->device, bytes, out);
+    if (bytes > d->total_bytes)
+        return device_cuda_result(d, "cudaMallocManaged", cudaErrorMemoryAllocation);
+    return managed_allocate(d, bytes, out);
 }
 
 /* cudaFree waits for everything that is enqueued on the device. */

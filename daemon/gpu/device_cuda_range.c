@@ -184,7 +184,7 @@ static enum device_result range_map(struct cuda_device *d, struct device_range *
 static enum device_result range_move(struct cuda_device *d, struct device_range *r, uint64_t bytes)
 {
     void *fresh = NULL;
-    enum device_result result = bytes ? device_cuda_allocate(&d->device, bytes, &fresh) : DEVICE_OK;
+    enum device_result result = bytes ? device_cuda_range_allocate(d, bytes, &fresh) : DEVICE_OK;
     /* the range stays larger than needed */
     if (result == DEVICE_NO_MEMORY && bytes < r->bytes) return DEVICE_OK;
     if (result) return result;
@@ -287,7 +287,7 @@ static enum device_result fork_copy(struct cuda_device *d, const struct device_r
                                     uint64_t bytes, device_stream s, struct device_range *second)
 {
     void *fresh = NULL;
-    enum device_result result = bytes ? device_cuda_allocate(&d->device, bytes, &fresh) : DEVICE_OK;
+    enum device_result result = bytes ? device_cuda_range_allocate(d, bytes, &fresh) : DEVICE_OK;
     uint64_t kept = bytes < r->bytes ? bytes : r->bytes;
     if (!result && kept)
         result =

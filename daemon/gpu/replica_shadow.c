@@ -85,6 +85,12 @@ static enum device_result grow(struct gpu *g, struct replica *r, int i, uint64_t
     return g->ops->clear(g->device, range->base + before, range->bytes - before, stream);
 }
 
+/* True if what others have enqueued may read memory that growing would move. */
+static bool must_stay(const struct gpu *g, const struct replica *r)
+{
+    return g->ops->range_moves(g->device) && r->holders > 1 && replica_shadow_bytes(r);
+}
+
 /* Takes what is missing: of the space's share, of the budget and of older shadows. */
 static bool fit(struct gpu *g, struct replica *r, device_stream stream)
 {
@@ -94,7 +100,10 @@ static bool fit(struct gpu *g, struct replica *r, device_stream stream)
     sizes_of(r->dimension, g->replicas.range_bytes_max / row_bytes + 1, most);
     uint64_t more = missing(r, bytes);
     if (!more) return true;
-    if (g->ops->range_moves(g->device) && r->holders > 1) return false;
+    if (must_stay(g, r)) {
+        r->shadow.tried_ns = 0; /* it is tried as soon as nobody else holds the replica */
+        return false;
+    }
     if (more > replica_space_left(g, r) || fault_here("replica_shadow: fit")) return false;
     while (g->replicas.bytes + more > g->replicas.bytes_max)
         if (!replica_shadow_evict(g, r)) return false;

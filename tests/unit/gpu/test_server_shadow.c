@@ -176,6 +176,43 @@ Test(server_shadow, gives_way_before_any_replica_does, .timeout = 300)
     peer_close(&p);
 }
 
+/* In parts, which are under way at the same time; only the last makes the replica complete. */
+static void upload_parts(struct gpu_peer *p, const struct ask_rows *r, uint64_t first, bool fresh)
+{
+    enum { PARTS = 5 };
+    uint64_t each = (r->count - first) / PARTS;
+    for (uint64_t i = 0; i < PARTS; i++, first += each) {
+        struct order o = ask_upload(p, r, fresh && i == 0, first, each);
+        if (i < PARTS - 1) o.version = 0;
+        peer_order(p, o);
+    }
+    for (uint64_t i = 0; i < PARTS; i++)
+        cr_assert_eq(peer_completion(p).result, RESULT_OK);
+}
+
+/* Also where ranges move, as in unified memory, while earlier parts hold the replica. */
+Test(server_shadow, is_there_right_behind_uploads_of_many_parts, .timeout = 300)
+{
+    static const char *const kinds[] = {"latency_us=3000", "vmm=0 latency_us=3000"};
+    for (int n = 0; n < 2; n++) {
+        struct gpu_peer p;
+        struct ask_rows r = ask_make(1, 1, 1, DIMENSION, ROWS, 3);
+        open_with(&p, kinds[n]);
+        upload_parts(&p, &r, 0, true);
+        cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0, "%s", kinds[n]);
+        cr_assert(ask_best(&p, &r, METRIC_COSINE, 40) > 0, "%s", kinds[n]);
+        struct ask_rows more = ask_make(1, 1, 2, DIMENSION, 2 * ROWS, 3);
+        memcpy(more.plain, r.plain, (size_t)ROWS * DIMENSION * sizeof(float));
+        memcpy(more.ids, r.ids, ROWS * sizeof(uint64_t));
+        upload_parts(&p, &more, ROWS, false); /* it grows: where it moves, at the next search, */
+        ask_best(&p, &more, METRIC_COSINE, 1);
+        cr_assert(ask_best(&p, &more, METRIC_COSINE, 1) > 0, "%s", kinds[n]);
+        ask_free(&r);
+        ask_free(&more);
+        peer_close(&p);
+    }
+}
+
 Test(server_shadow, is_there_only_where_it_is_wanted, .timeout = 300)
 {
     struct gpu_peer p;
