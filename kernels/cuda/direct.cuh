@@ -1,5 +1,5 @@
-/* direct: results that a kernel stores straight into host memory: cells of 8 bytes, a number and the
- * launch's tag (vectors_cuda.h, cuda_direct). Device code only. */
+/* direct: results that a kernel stores straight into host memory: cells of 8 bytes, a number and
+ * the launch's tag (vectors_cuda.h, cuda_direct). Device code only. */
 #ifndef ENGRAM_KERNELS_CUDA_DIRECT_CUH
 #define ENGRAM_KERNELS_CUDA_DIRECT_CUH
 

@@ -217,6 +217,14 @@ int shadow_scan_enqueue(const struct shadow_call *call, const struct cuda_filter
 int shadow_bound_launch(const struct best_job *job, const struct topk_entry *chosen,
                         const uint32_t *chosen_count, cudaStream_t stream);
 
+/* cuda_shadow_topk for a few queries, in one launch, where it suits. */
+bool shadow_few_suits(uint64_t query_count, uint32_t k, uint64_t row_count, uint32_t dimension);
+uint64_t shadow_few_scratch(uint64_t query_count, uint64_t row_count);
+int shadow_few_topk(enum metric metric, const struct cuda_queries *queries,
+                    const struct cuda_rows *rows, const struct cuda_shadow *shadow,
+                    const struct cuda_topk *topk, cudaStream_t stream);
+enum { SHADOW_FEW_MAX = 8 };
+
 /* cuda_shadow_topk for more than one query. */
 bool shadow_batch_suits(uint64_t query_count, uint32_t k, uint64_t row_count);
 uint64_t shadow_batch_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,

@@ -91,6 +91,8 @@ int cuda_shadow_outside(enum metric metric, const struct cuda_queries *query,
 
 /* For tests: true: as on a device without the products of warpgroups, until it is called again. */
 void cuda_shadow_without_wgmma(bool without);
+/* For tests: true: a few queries go as many do, until it is called again. */
+void cuda_shadow_without_few(bool without);
 /* For tests: whether cuda_shadow_direct fetches the codes of a warp's next turn into the cache. */
 void cuda_shadow_direct_ahead(bool ahead);
 

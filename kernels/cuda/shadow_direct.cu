@@ -6,19 +6,13 @@
  * whichever rows they are. When all blocks have left theirs, each holds its rows against that
  * bound, scores what may reach it, and lists what does; the last block selects the k best. */
 #include "kernels/cuda/direct.cuh"
-#include "kernels/cuda/shadow_scan.cuh"
+#include "kernels/cuda/shadow_grid.cuh"
 
 #include <string.h>
 
 enum {
-    FAST_THREADS = 512,
-    FAST_WARPS = FAST_THREADS / 32,
-    FAST_UNIT = 2 * SCAN_ROWS,          /* rows of a warp at a time */
-    FAST_TURN = FAST_WARPS * FAST_UNIT, /* rows of a block, which follow each other */
-    FAST_CHUNK = 8 * FAST_TURN,         /* rows that a block holds against the bound at a time */
-    FAST_SPREAD = 2,                    /* so many times k are scored for the bound */
-    FAST_ROWS_MIN = 4096,
-    FAST_COUNTS = 64, /* where in scratch these are, */
+    FAST_CHUNK = 8 * GRID_TURN, /* rows that a block holds against the bound at a time */
+    FAST_COUNTS = 64,           /* where in scratch these are, */
     FAST_PICKS = 256, /* the picks, and behind them what the estimates allow, and the list */
     FAST_ABOVE = FAST_PICKS + SCAN_TOPK_SURVIVORS * (int)sizeof(struct topk_entry)
 };
@@ -70,7 +64,7 @@ struct fast_shared {
     float query[FAST_DIMENSION], centre[FAST_DIMENSION];
     int4 planes[2 * FAST_DIMENSION / 16];
     struct best_shared best;
-    struct topk_entry bests[FAST_WARPS]; /* id: a row; key: less for a better estimate */
+    struct topk_entry bests[GRID_WARPS]; /* id: a row; key: less for a better estimate */
     struct shadow_query coded;
     struct screen_line line;
     struct topk_bound bound;
@@ -83,36 +77,12 @@ __device__ __forceinline__ uint32_t fast_stride(const struct fast_job &job)
     return (job.dimension + 31) / 32 * 32;
 }
 
-/* The rows of a block are its share of each of so many turns. */
-__device__ __forceinline__ uint64_t fast_turn(uint32_t turn)
-{
-    return ((uint64_t)turn * gridDim.x + blockIdx.x) * FAST_TURN;
-}
-
 /* ---- the query ---- */
-
-__device__ __forceinline__ void fast_prefetch(const void *address)
-{
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-}
-
-/* Codes that this warp scans in a turn are on their way to the cache: the first while the query is
- * coded. */
-__device__ __forceinline__ void fast_ahead(const struct fast_job &job, uint32_t turn)
-{
-    const uint64_t row = fast_turn(turn) + threadIdx.x / 32 * FAST_UNIT;
-    if (row >= job.shadow.count) return;
-    uint64_t rows = job.shadow.count - row;
-    if (rows > FAST_UNIT) rows = FAST_UNIT;
-    const int8_t *codes = job.shadow.codes + row * job.code_stride;
-    for (uint32_t at = threadIdx.x % 32 * 128; at < rows * job.code_stride; at += 32 * 128)
-        fast_prefetch(codes + at);
-}
 
 __device__ __forceinline__ void fast_code(const struct fast_job &job, struct fast_shared *shared)
 {
     const uint32_t stride = fast_stride(job), warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (uint32_t i = threadIdx.x; i < stride; i += FAST_THREADS) {
+    for (uint32_t i = threadIdx.x; i < stride; i += GRID_THREADS) {
         shared->query[i] = i < job.dimension ? job.query[i] : 0.0f;
         shared->centre[i] = __ldg(&job.centre[i]);
     }
@@ -142,7 +112,7 @@ __device__ __forceinline__ struct topk_entry fast_scan(const struct fast_job &jo
     const struct shadow_query query = shared->coded;
     struct topk_entry best = entry_worst();
     for (uint32_t turn = 0;; turn++) {
-        const uint64_t first = fast_turn(turn) + threadIdx.x / 32 * FAST_UNIT;
+        const uint64_t first = grid_turn(turn) + threadIdx.x / 32 * GRID_UNIT;
         if (first >= job.shadow.count) break; /* the whole warp */
         const uint64_t row = first + in_unit + lane % 16;
         const bool owns = lane % 16 < SCAN_ROWS && row < job.shadow.count;
@@ -153,7 +123,7 @@ __device__ __forceinline__ struct topk_entry fast_scan(const struct fast_job &jo
             length = __ldg(&job.shadow.lengths[row]);
             norm = __ldg(&job.norms[row]);
         }
-        if (job.looks_ahead) fast_ahead(job, turn + 1);
+        if (job.looks_ahead) grid_ahead(job.shadow, job.code_stride, turn + 1);
         int high = 0, low = 0;
         scan_rows<FLIGHT>(job.shadow, job.code_stride, shared->planes, first + in_unit, 0, &high,
                           &low);
@@ -196,7 +166,7 @@ __device__ __forceinline__ void fast_pick(const struct fast_job &job, struct top
     if (lane == 0) entry_write(&shared->bests[warp], best);
     __syncthreads();
     struct topk_entry other = entry_worst();
-    if (lane < FAST_WARPS) other = entry_read(&shared->bests[lane]);
+    if (lane < GRID_WARPS) other = entry_read(&shared->bests[lane]);
     /* warps without a row are alike, and rank by their place */
     const bool before =
         entry_before(other, best) || (best.key == ~0u && other.key == ~0u && lane < warp);
@@ -210,51 +180,10 @@ __device__ __forceinline__ void fast_pick(const struct fast_job &job, struct top
 
 /* ---- the bound ---- */
 
-/* Waits for all blocks, which run at the same time; what each of their threads wrote before is seen
- * by all behind it. */
-__device__ __forceinline__ void fast_meet(const struct fast_job &job)
-{
-    __syncthreads();
-    if (is_clerk()) {
-        fence_device();
-        atomicAdd(job.ticket, 1ull);
-        while (*(volatile unsigned long long *)job.ticket - job.mark < gridDim.x)
-            continue;
-        fence_device();
-    }
-    __syncthreads();
-}
-
-/* Another block may have written it in this launch. */
-__device__ __forceinline__ struct topk_entry fast_read(const struct topk_entry *at)
-{
-    const uint4 words = __ldcg((const uint4 *)at);
-    struct topk_entry entry;
-    entry.id = words.x | (uint64_t)words.y << 32;
-    entry.key = words.z;
-    entry.score = __uint_as_float(words.w);
-    return entry;
-}
-
-/* Ranks up to SCAN_TOPK_SURVIVORS entries: the k best come to shared->best. */
-__device__ __forceinline__ void fast_rank(const struct topk_entry *entries, uint32_t count,
-                                          uint32_t k, struct best_shared *shared)
-{
-    if (threadIdx.x < k) entry_write(&shared->best[threadIdx.x], entry_worst());
-    for (uint32_t i = threadIdx.x; i < count; i += FAST_THREADS) {
-        struct topk_entry entry = fast_read(&entries[i]);
-        if (entry.key == ~0u) entry.id -= i; /* a place for each that is none */
-        entry_write(&shared->survivors[i], entry);
-    }
-    __syncthreads();
-    best_rank(count, k, shared);
-    __syncthreads();
-}
-
 /* The k-th best of the picks is the bound, if there are so many. */
 __device__ __forceinline__ void fast_bound(const struct fast_job &job, struct fast_shared *shared)
 {
-    fast_rank(job.picks, gridDim.x * job.picked, job.k, &shared->best);
+    grid_rank(job.picks, gridDim.x * job.picked, job.k, &shared->best);
     if (threadIdx.x == 0) {
         const struct topk_entry worst = entry_read(&shared->best.best[job.k - 1]);
         struct topk_bound bound = {~0ull, job.limit_key};
@@ -279,7 +208,7 @@ __device__ __forceinline__ void fast_offer(const struct fast_job &job,
                                            const struct fast_shared *shared, uint32_t count)
 {
     const struct topk_bound bound = shared->bound;
-    const uint32_t groups = FAST_THREADS / GROUP, a_warp = 32 / GROUP;
+    const uint32_t groups = GRID_THREADS / GROUP, a_warp = 32 / GROUP;
     for (uint32_t n = 0; n + threadIdx.x / 32 * a_warp < count; n += groups) {
         /* Groups past the end repeat the last row: a warp's shuffles need all its threads. */
         const uint32_t i = n + threadIdx.x / GROUP;
@@ -295,12 +224,12 @@ template <bool EUCLIDEAN>
 __device__ __forceinline__ void fast_pass(const struct fast_job &job, struct fast_shared *shared)
 {
     const struct screen_line line = shared->line;
-    for (uint32_t turn = 0; fast_turn(turn) < job.shadow.count; turn += FAST_CHUNK / FAST_TURN) {
+    for (uint32_t turn = 0; grid_turn(turn) < job.shadow.count; turn += FAST_CHUNK / GRID_TURN) {
         if (threadIdx.x == 0) shared->count = 0;
         __syncthreads();
 #pragma unroll
-        for (uint32_t n = threadIdx.x; n < FAST_CHUNK; n += FAST_THREADS) {
-            const uint64_t row = fast_turn(turn + n / FAST_TURN) + n % FAST_TURN;
+        for (uint32_t n = threadIdx.x; n < FAST_CHUNK; n += GRID_THREADS) {
+            const uint64_t row = grid_turn(turn + n / GRID_TURN) + n % GRID_TURN;
             if (row >= job.shadow.count) continue;
             const float floor = screen_floor(&job.terms, __ldg(&job.norms[row]));
             if (job.above[row] < fmaf(line.scale, floor, line.offset)) continue;
@@ -309,7 +238,7 @@ __device__ __forceinline__ void fast_pass(const struct fast_job &job, struct fas
         __syncthreads();
         const uint32_t count = shared->count;
         if (count && threadIdx.x == 0) atomicAdd(&job.counts->scored, count);
-        if (count <= 2 * FAST_WARPS)
+        if (count <= 2 * GRID_WARPS)
             fast_offer<32, EUCLIDEAN>(job, shared, count);
         else
             fast_offer<8, EUCLIDEAN>(job, shared, count);
@@ -319,21 +248,8 @@ __device__ __forceinline__ void fast_pass(const struct fast_job &job, struct fas
 
 /* ---- the best ---- */
 
-/* True for all threads of the block that comes last. */
-__device__ __forceinline__ bool fast_last(const struct fast_job &job, struct fast_shared *shared)
-{
-    __syncthreads();
-    if (is_clerk()) {
-        fence_device();
-        shared->is_last = atomicAdd(&job.counts->done, 1u) == gridDim.x - 1;
-        fence_device();
-    }
-    __syncthreads();
-    return shared->is_last;
-}
-
 template <int FLIGHT, bool EUCLIDEAN>
-__global__ void __launch_bounds__(FAST_THREADS, 1) shadow_direct_kernel(const struct fast_job job)
+__global__ void __launch_bounds__(GRID_THREADS, 1) shadow_direct_kernel(const struct fast_job job)
 {
     __shared__ struct fast_shared shared;
     if (is_clerk()) ticket_prepare(job.ticket, job.mark);
@@ -341,18 +257,15 @@ __global__ void __launch_bounds__(FAST_THREADS, 1) shadow_direct_kernel(const st
         const struct fast_counts none = {0, 0, 0};
         *job.counts = none;
     }
-    fast_ahead(job, 0);
+    grid_ahead(job.shadow, job.code_stride, 0); /* while the query is coded */
     fast_code(job, &shared);
     fast_pick<EUCLIDEAN>(job, fast_scan<FLIGHT>(job, &shared), &shared);
-    fast_meet(job);
+    grid_meet(job.ticket, job.mark);
     fast_bound(job, &shared);
     fast_pass<EUCLIDEAN>(job, &shared);
-    if (!fast_last(job, &shared)) return;
+    if (!grid_last(&job.counts->done, &shared.is_last)) return;
     const uint32_t found = __ldcg(&job.counts->found);
-    if (found <= SCAN_TOPK_SURVIVORS)
-        fast_rank(job.list, found, job.k, &shared.best);
-    else
-        best_of({job.list, found, 1}, job.k, &shared.best);
+    grid_best(job.list, found, job.k, &shared.best);
     cells_store_best(job.cells, job.tag, job.k, &shared.best);
     if (threadIdx.x == job.k)
         cell_store(job.cells, job.tag, 1 + 3 * (uint64_t)job.k, __ldcg(&job.counts->scored));
@@ -360,10 +273,10 @@ __global__ void __launch_bounds__(FAST_THREADS, 1) shadow_direct_kernel(const st
 
 /* ---- launching ---- */
 
-static_assert(FAST_TURN % 32 == 0 && FAST_CHUNK % FAST_THREADS == 0, "all threads have rows");
-static_assert((int)FAST_THREADS > (int)CUDA_DIRECT_K_MAX, "one thread for each of the best");
+static_assert(GRID_TURN % 32 == 0 && FAST_CHUNK % GRID_THREADS == 0, "all threads have rows");
+static_assert((int)GRID_THREADS > (int)CUDA_DIRECT_K_MAX, "one thread for each of the best");
 static_assert((int)CUDA_DIRECT_K_MAX <= (int)SCAN_TOPK_K_MAX, "the best fit");
-static_assert(FAST_SPREAD * CUDA_DIRECT_K_MAX + SCAN_TOPK_BLOCKS <= SCAN_TOPK_SURVIVORS,
+static_assert(GRID_SPREAD * CUDA_DIRECT_K_MAX + SCAN_TOPK_BLOCKS <= SCAN_TOPK_SURVIVORS,
               "all picks are ranked at once");
 
 static bool looks_ahead = true;
@@ -373,22 +286,16 @@ extern "C" void cuda_shadow_direct_ahead(bool ahead)
     looks_ahead = ahead;
 }
 
-static uint64_t fast_align(uint64_t bytes)
-{
-    return (bytes + 255) / 256 * 256;
-}
-
 extern "C" bool cuda_shadow_direct_suits(uint32_t dimension, uint32_t k, uint64_t row_count)
 {
-    int cooperative = 0;
     if (dimension > FAST_DIMENSION || k < 1 || k > CUDA_DIRECT_K_MAX) return false;
-    if (row_count < FAST_ROWS_MIN || row_count >= UINT32_MAX) return false;
-    return !device_attribute(cudaDevAttrCooperativeLaunch, &cooperative) && cooperative;
+    if (row_count < GRID_ROWS_MIN || row_count >= UINT32_MAX) return false;
+    return grid_runs();
 }
 
 extern "C" uint64_t cuda_shadow_direct_scratch(uint64_t row_count)
 {
-    return FAST_ABOVE + fast_align(row_count * sizeof(float)) +
+    return FAST_ABOVE + grid_align(row_count * sizeof(float)) +
            row_count * sizeof(struct topk_entry);
 }
 
@@ -413,7 +320,7 @@ static struct fast_job fast_job_of(enum metric metric, const struct cuda_rows *r
     job.picks = (struct topk_entry *)(scratch + FAST_PICKS);
     job.above = (float *)(scratch + FAST_ABOVE);
     job.list =
-        (struct topk_entry *)(scratch + FAST_ABOVE + fast_align(rows->count * sizeof(float)));
+        (struct topk_entry *)(scratch + FAST_ABOVE + grid_align(rows->count * sizeof(float)));
     job.cells = (unsigned long long *)direct->cells;
     job.screen = screen_of_shadow(metric, rows->dimension);
     job.terms = screen_terms(&job.screen);
@@ -451,20 +358,15 @@ extern "C" int cuda_shadow_direct(enum metric metric, const struct cuda_rows *ro
                                   const struct cuda_shadow *shadow,
                                   const struct cuda_direct *direct, struct CUstream_st *stream)
 {
-    int processors = 1;
+    unsigned blocks = 1;
     if (!cuda_shadow_direct_suits(rows->dimension, direct->k, rows->count) || direct->tag == 0 ||
         direct->scratch_bytes < cuda_shadow_direct_scratch(rows->count))
         return cudaErrorInvalidValue;
-    int error = device_attribute(cudaDevAttrMultiProcessorCount, &processors);
-    if (error) return error;
     struct fast_job job = fast_job_of(metric, rows, shadow, direct);
-    unsigned blocks = blocks_for(rows->count, FAST_TURN);
-    if (blocks > (unsigned)processors) blocks = (unsigned)processors;
-    if (blocks > SCAN_TOPK_BLOCKS) blocks = SCAN_TOPK_BLOCKS;
-    job.picked = blocks_for(FAST_SPREAD * job.k, blocks);
-    if (job.picked > FAST_WARPS) job.picked = FAST_WARPS;
+    int error = grid_shape(rows->count, job.k, &blocks, &job.picked);
+    if (error) return error;
     void *parameters[] = {&job};
     error = cudaLaunchCooperativeKernel(fast_kernel(job.code_stride, job.lower_is_better),
-                                        dim3(blocks), dim3(FAST_THREADS), parameters, 0, stream);
+                                        dim3(blocks), dim3(GRID_THREADS), parameters, 0, stream);
     return error ? error : cudaGetLastError();
 }

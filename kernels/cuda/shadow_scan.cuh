@@ -19,49 +19,80 @@ __device__ __forceinline__ int sum_of_16(int sum)
     return sum;
 }
 
-/* Adds the products of SCAN_ROWS rows of a group of 16 lanes, row `from` and those behind it: lane
- * `own` of the group gets the first one's sums, the next lane the next one's. FLIGHT: pieces of 256
- * bytes that are loaded before the first use. */
+/* Codes of SCAN_ROWS rows of a group of 16 lanes on their way, FLIGHT pieces of 256 bytes each. */
+template <int FLIGHT> struct scan_held {
+    int4 codes[SCAN_ROWS][FLIGHT];
+};
+
+/* The products of so many rows so far, of this lane's pieces. */
+struct scan_sums {
+    int highs[SCAN_ROWS], lows[SCAN_ROWS];
+};
+
+/* Loads piece `at` of row `from` and those behind it, and each 16th piece after that. */
+template <int FLIGHT>
+__device__ __forceinline__ void scan_load(const struct shadow_rows &rows, uint32_t code_stride,
+                                          uint64_t from, uint32_t at,
+                                          struct scan_held<FLIGHT> *held)
+{
+    const uint32_t pieces = code_stride / 16;
+#pragma unroll
+    for (int r = 0; r < SCAN_ROWS; r++) {
+        uint64_t row = from + r;
+        if (row >= rows.count) row = rows.count - 1; /* a warp's shuffles need all */
+        const int4 *codes = (const int4 *)(rows.codes + row * code_stride);
+#pragma unroll
+        for (int f = 0; f < FLIGHT; f++)
+            held->codes[r][f] =
+                at + f * 16 < pieces ? __ldcs(&codes[at + f * 16]) : make_int4(0, 0, 0, 0);
+    }
+}
+
+template <int FLIGHT>
+__device__ __forceinline__ void scan_multiply(const struct scan_held<FLIGHT> &held,
+                                              uint32_t code_stride, const int4 *planes, uint32_t at,
+                                              struct scan_sums *sums)
+{
+    const uint32_t pieces = code_stride / 16;
+#pragma unroll
+    for (int f = 0; f < FLIGHT; f++) {
+        uint32_t piece = at + f * 16 < pieces ? at + f * 16 : 0;
+        int4 one = planes[piece], two = planes[pieces + piece];
+#pragma unroll
+        for (int r = 0; r < SCAN_ROWS; r++) {
+            sums->highs[r] = dot_16(held.codes[r][f], one, sums->highs[r]);
+            sums->lows[r] = dot_16(held.codes[r][f], two, sums->lows[r]);
+        }
+    }
+}
+
+/* Lane `own` of the group gets the first row's sums, the next lane the next one's. */
+__device__ __forceinline__ void scan_give(const struct scan_sums &sums, uint32_t own, int *high,
+                                          int *low)
+{
+#pragma unroll
+    for (int r = 0; r < SCAN_ROWS; r++) {
+        int of_high = sum_of_16(sums.highs[r]), of_low = sum_of_16(sums.lows[r]);
+        if (threadIdx.x % 16 != own + r) continue;
+        *high = of_high;
+        *low = of_low;
+    }
+}
+
+/* All three, of rows of any length. */
 template <int FLIGHT>
 __device__ __forceinline__ void scan_rows(const struct shadow_rows &rows, uint32_t code_stride,
                                           const int4 *planes, uint64_t from, uint32_t own,
                                           int *high, int *low)
 {
     const uint32_t pieces = code_stride / 16, lane = threadIdx.x % 16;
-    const int4 *codes[SCAN_ROWS];
-    int highs[SCAN_ROWS] = {}, lows[SCAN_ROWS] = {};
-#pragma unroll
-    for (int r = 0; r < SCAN_ROWS; r++) {
-        uint64_t row = from + r;
-        if (row >= rows.count) row = rows.count - 1; /* a warp's shuffles need all */
-        codes[r] = (const int4 *)(rows.codes + row * code_stride);
-    }
+    struct scan_sums sums = {};
     for (uint32_t at = lane; at < pieces + lane; at += FLIGHT * 16) {
-        int4 held[SCAN_ROWS][FLIGHT];
-#pragma unroll
-        for (int r = 0; r < SCAN_ROWS; r++)
-#pragma unroll
-            for (int f = 0; f < FLIGHT; f++)
-                held[r][f] =
-                    at + f * 16 < pieces ? __ldcs(&codes[r][at + f * 16]) : make_int4(0, 0, 0, 0);
-#pragma unroll
-        for (int f = 0; f < FLIGHT; f++) {
-            uint32_t piece = at + f * 16 < pieces ? at + f * 16 : 0;
-            int4 one = planes[piece], two = planes[pieces + piece];
-#pragma unroll
-            for (int r = 0; r < SCAN_ROWS; r++) {
-                highs[r] = dot_16(held[r][f], one, highs[r]);
-                lows[r] = dot_16(held[r][f], two, lows[r]);
-            }
-        }
+        struct scan_held<FLIGHT> held;
+        scan_load<FLIGHT>(rows, code_stride, from, at, &held);
+        scan_multiply<FLIGHT>(held, code_stride, planes, at, &sums);
     }
-#pragma unroll
-    for (int r = 0; r < SCAN_ROWS; r++) {
-        int of_high = sum_of_16(highs[r]), of_low = sum_of_16(lows[r]);
-        if (lane != own + r) continue;
-        *high = of_high;
-        *low = of_low;
-    }
+    scan_give(sums, own, high, low);
 }
 
 /* Higher is better, in the order of the metric's scores as far as the estimate tells. */

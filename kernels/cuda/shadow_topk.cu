@@ -186,8 +186,16 @@ extern "C" bool cuda_shadow_suits(uint64_t query_count, uint32_t k, uint64_t row
 extern "C" uint64_t cuda_shadow_scratch(uint64_t query_count, uint32_t k, uint64_t row_count,
                                         uint32_t dimension)
 {
-    if (query_count > 1) return shadow_batch_scratch(query_count, k, row_count, dimension);
-    return shadow_layout_of(k, row_count, dimension, shadow_processors()).end;
+    const uint64_t few = query_count < SHADOW_FEW_MAX ? query_count : (uint64_t)SHADOW_FEW_MAX;
+    uint64_t bytes = query_count > 1
+                         ? shadow_batch_scratch(query_count, k, row_count, dimension)
+                         : shadow_layout_of(k, row_count, dimension, shadow_processors()).end;
+    /* The last of many may be a few. */
+    if (shadow_few_suits(few, k, row_count, dimension)) {
+        const uint64_t its = shadow_few_scratch(few, row_count);
+        if (its > bytes) bytes = its;
+    }
+    return bytes;
 }
 
 struct shadow_call shadow_call_of(enum metric metric, const struct cuda_queries *queries,
@@ -298,6 +306,8 @@ extern "C" int cuda_shadow_topk(enum metric metric, const struct cuda_queries *q
                                 const struct cuda_topk *topk, struct CUstream_st *stream)
 {
     if (!cuda_shadow_suits(queries->count, topk->k, rows->count)) return cudaErrorInvalidValue;
+    if (shadow_few_suits(queries->count, topk->k, rows->count, rows->dimension))
+        return shadow_few_topk(metric, queries, rows, shadow, topk, stream);
     if (queries->count > 1) return shadow_batch_topk(metric, queries, rows, shadow, topk, stream);
     struct shadow_call call = shadow_call_of(metric, queries, rows, shadow, topk->k, topk->scratch);
     if (topk->scratch_bytes < call.at.end) return cudaErrorInvalidValue;

@@ -1,7 +1,8 @@
-/* bench_managed [--rows N] [--samples N] [--quick] [--sim]: unified memory (gpu.memory = managed) beside device
- * memory, through the Unix socket: kNN of 1, 128 and 1,024 queries, and an upsert and a query in
- * turn; whether answers are the same. The two daemons, one after the other, each over the same rows.
- * Needs a GPU (exit 77 without); --sim has the simulated device, whose times mean nothing. */
+/* bench_managed [--rows N] [--samples N] [--quick] [--sim]: unified memory (gpu.memory = managed)
+ * beside device memory, through the Unix socket: kNN of 1, 128 and 1,024 queries, and an upsert and
+ * a query in turn; whether answers are the same. The two daemons, one after the other, each over
+ * the same rows. Needs a GPU (exit 77 without); --sim has the simulated device, whose times mean
+ * nothing. */
 #include <argp.h>
 #include <string.h>
 #include <unistd.h>

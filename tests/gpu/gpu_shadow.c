@@ -187,6 +187,7 @@ static void check_scene(const struct scene *s, bool small, struct check *check)
     const uint32_t ks[] = {10, 1, 100, 1000, 129, 16384};
     for (size_t n = 0; n < (small ? 3 : sizeof ks / sizeof *ks); n++) {
         if (!cuda_shadow_suits(1, ks[n], s->rows.count)) continue;
+        cuda_shadow_without_few(n == 0 && s->dimension % 2 != 0); /* some in many launches */
         struct desk d = desk_create(s, ks[n]);
         for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++)
             for (int how = 0; how < (small ? 2 : 4); how++)
@@ -199,6 +200,7 @@ static void check_scene(const struct scene *s, bool small, struct check *check)
                            small ? 2 : ALONE, check);
         desk_destroy(&d);
     }
+    cuda_shadow_without_few(false);
 }
 
 /* ---- several queries at a time ---- */
@@ -295,8 +297,8 @@ static void check_batches(const struct scene *s, bool small, struct check *check
     const struct {
         size_t queries;
         uint32_t k;
-    } sizes[] = {{40, 10}, {2, 10}, {16, 100}, {150, 1}};
-    for (size_t n = 0; n < (small ? 2 : sizeof sizes / sizeof *sizes); n++) {
+    } sizes[] = {{40, 10}, {2, 10}, {8, 10}, {5, 64}, {3, 1}, {16, 100}, {150, 1}};
+    for (size_t n = 0; n < (small ? 3 : sizeof sizes / sizeof *sizes); n++) {
         if (!cuda_shadow_suits(sizes[n].queries, sizes[n].k, s->rows.count)) continue;
         for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++)
             for (int how = 0; how < (small ? 2 : 4); how++)
@@ -306,13 +308,15 @@ static void check_batches(const struct scene *s, bool small, struct check *check
     }
 }
 
-/* By warpgroups where the device has them, and without. */
+/* By warpgroups where the device has them, a few in one launch, and without. */
 static void check_batches_both(const struct scene *s, bool small, struct check *check)
 {
     for (int without = 0; without < 2; without++) {
         cuda_shadow_without_wgmma(without);
+        cuda_shadow_without_few(without);
         check_batches(s, small, check);
     }
+    cuda_shadow_without_few(false);
     cuda_shadow_without_wgmma(false);
 }
 

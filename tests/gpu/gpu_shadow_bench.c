@@ -1,7 +1,8 @@
-/* gpu_shadow_bench [plain|many|once|equal]: times the k best through a shadow of 1,000,000 x 768 by
- * device events, median of many, beside the same without one. plain: without the products of
- * warpgroups; many: several queries alone; once: each number of queries twice, for a profiler; equal: rows that
- * are all equal, alone. */
+/* gpu_shadow_bench [plain|many|few|once|equal]: times the k best through a shadow of
+ * 1,000,000 x 768 by device events, median of many, beside the same without one. plain: without the
+ * products of warpgroups; many: several queries alone; few: up to eight, in one launch and in
+ * several; once: each number of queries twice, for a profiler; equal: rows that are all equal,
+ * alone. */
 #include "tests/gpu/shadow_scene.h"
 
 enum { BENCH_RUNS = 31, BATCH_RUNS = 11 };
@@ -183,6 +184,19 @@ static void bench_many(struct bench *b)
     bench_line(b, (struct asked){100000, 128, 10, METRIC_COSINE}, 0.0f);
 }
 
+static void bench_eight(struct bench *b)
+{
+    const uint64_t rows[] = {50000, 100000, 300000, 500000};
+    const size_t queries[] = {1, 2, 4, 8};
+    for (size_t n = 0; n < 4; n++)
+        for (size_t q = 0; q < 4; q++)
+            for (int without = 0; without < 2; without++) {
+                cuda_shadow_without_few(without);
+                printf(without ? "several launches: " : "one launch:       ");
+                bench_line(b, (struct asked){rows[n], queries[q], 10, METRIC_COSINE}, 0.0f);
+            }
+}
+
 static void bench_once(struct bench *b)
 {
     const size_t counts[] = {1, 1, 2, 2, 16, 16, 128, 128, 1024, 1024};
@@ -205,6 +219,10 @@ int main(int argc, char **argv)
     float coding;
     if (strcmp(how, "once") == 0) {
         bench_once(&b);
+        return 0;
+    }
+    if (strcmp(how, "few") == 0) {
+        bench_eight(&b);
         return 0;
     }
     if (strcmp(how, "equal") == 0) {

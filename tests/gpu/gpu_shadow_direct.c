@@ -1,7 +1,8 @@
-/* gpu_shadow_direct [--small|--tiny|--time]: one query that travels with the launch, through rows in
- * int8 (cuda_shadow_direct), beside cuda_topk's answers, bit for bit, over scratch full of garbage.
- * Exit 1 if one differs. --small is for compute-sanitizer, --tiny for its racecheck. --time: how
- * long it takes from the host, beside cuda_direct, with and without codes fetched ahead. */
+/* gpu_shadow_direct [--small|--tiny|--time]: one query that travels with the launch, through rows
+ * in int8 (cuda_shadow_direct), beside cuda_topk's answers, bit for bit, over scratch full of
+ * garbage. Exit 1 if one differs. --small is for compute-sanitizer, --tiny for its racecheck.
+ * --time: how long it takes from the host, beside cuda_direct, with and without codes fetched
+ * ahead. */
 #include <time.h>
 
 #include "daemon/gpu/device_cells.h"
