@@ -101,6 +101,7 @@ typedef struct ea_sizes {
     size_t covariance_question, covariance_result;
     size_t cluster_question, clusters;
     size_t space_info, setting;
+    size_t slow_request;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -352,6 +353,7 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.clusters = sizeof(ea_clusters);
     s.space_info = sizeof(ea_space_info);
     s.setting = sizeof(ea_setting);
+    s.slow_request = sizeof(ea_slow_request);
     return ea_open_sized(options, &s, out);
 }
 

@@ -211,6 +211,28 @@ EA_API void ea_settings_free(ea_setting *list);
 EA_API ea_status ea_config_set(ea_client *c, const char *name, const char *value, ea_setting *now,
                                char before[257]);
 
+/* A request that took observe.slow_ms or more. */
+typedef struct ea_slow_request {
+    uint64_t number;          /* from 1 on, of all since the daemon's start */
+    uint64_t ago_ns;          /* since it was answered */
+    const char *operation;    /* "knn" */
+    char space[65], name[65]; /* name: of what it named first, or "" */
+    char peer[56];            /* who asked; "": that is another's business */
+    uint64_t request_id;
+    ea_status status;
+    uint32_t detail; /* ea_detail_name */
+    ea_meta meta;
+    uint64_t queries, rows;              /* 0: nothing of the kind */
+    uint32_t dimension, k;               /* as stored: a multiple of 32 */
+    uint64_t request_bytes, reply_bytes; /* of bodies */
+} ea_slow_request;
+/* Lists slow requests as far as they are kept (256), the newest first: all for root and the user
+ * that the daemon runs as, those of the own space for anybody else. *out is freed with
+ * ea_slowlog_free; *total (may be NULL): of all spaces since the start. There is no _send. */
+EA_API ea_status ea_get_slowlog(ea_client *c, ea_slow_request **out, size_t *count,
+                                uint64_t *total);
+EA_API void ea_slowlog_free(ea_slow_request *list);
+
 /* The cost of an operation on one backend: the sum over ns for each unit, times drift, is the base
  * of a prediction. */
 typedef struct ea_backend_cost {

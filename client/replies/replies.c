@@ -74,7 +74,7 @@ ea_status ea_reply_misfit(struct layout *l, const char *name, const engram_accel
                        name, t->rows, t->columns);
 }
 
-static ea_meta meta_of(const struct client_request *r, const engram_accel_v1_Meta *m)
+ea_meta ea_reply_meta(const engram_accel_v1_Meta *m, uint64_t instance)
 {
     return (ea_meta){
         .backend = (ea_backend)m->backend,
@@ -88,7 +88,7 @@ static ea_meta meta_of(const struct client_request *r, const engram_accel_v1_Met
         .wait_ns = m->wait_ns,
         .batch = m->batch,
         .total_ns = m->total_ns,
-        .instance = r->instance,
+        .instance = instance,
         .screened = m->screened,
         .survived = m->survived,
         .read_bytes = m->read_bytes,
@@ -110,7 +110,7 @@ ea_status ea_reply_memory(struct layout *l, struct client_request *r, uint64_t b
         return ea_note_set(l->note, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY,
                            "no memory for a reply of %" PRIu64 " bytes", body_bytes);
     }
-    *(ea_meta *)memory = meta_of(r, meta);
+    *(ea_meta *)memory = ea_reply_meta(meta, r->instance);
     r->result.memory = memory;
     r->result.meta = memory;
     r->body = (char *)memory + meta_bytes;

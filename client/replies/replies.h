@@ -59,6 +59,9 @@ static inline bool shaped(const engram_accel_v1_Tensor *t, uint64_t rows, uint64
     ea_reply_place((layout), #member, (message).has_##member, &(message).member, (dtype), \
                    (const void **)&(target))
 
+/* What a reply says of how it was produced, by that life of the daemon. */
+ea_meta ea_reply_meta(const engram_accel_v1_Meta *m, uint64_t instance);
+
 /* ---- reports.c, graph.c: messages -> public structs ---- */
 
 void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out);

@@ -45,6 +45,15 @@ struct peer_limits {
     uint32_t unused;      /* as in struct space_quotas */
 };
 
+/* What is counted and kept for operators. */
+struct observe_settings {
+    char slow_operations[CONFIG_TEXT_MAX]; /* observe.slow_operations: "" (live) */
+    uint32_t slow_ms;                      /* observe.slow_ms: 100; 0: none (live) */
+    uint32_t window;                       /* observe.window: 100; 20..1024 (live) */
+    bool enabled;                          /* observe.enabled: true (live) */
+    uint8_t unused[3];                     /* as in struct space_quotas */
+};
+
 /* "spaces": {"alpha": {"weight": 4}}. A quota of all ones is not set: the default applies. */
 struct space_override {
     char name[CONFIG_SPACE_NAME_MAX + 8];
@@ -124,6 +133,7 @@ struct config {
     bool metrics_open;                        /* metrics.open: false (live) */
     uint32_t metrics_spaces;                  /* metrics.spaces, with series of their own: 64 */
     char metrics_buckets[CONFIG_TEXT_MAX];    /* metrics.buckets, in us: "" = the usual */
+    struct observe_settings observe;          /* observe.* */
     char log_level[CONFIG_TEXT_MAX];          /* log.level: error, warning, info, debug (live) */
     char log_format[CONFIG_TEXT_MAX];         /* log.format: text, json, journald */
     uint8_t sources[CONFIG_KEYS_MAX];         /* enum config_source, in the table's order */

@@ -5,6 +5,7 @@
 #include "daemon/base/config.h"
 #include "daemon/base/durations.h"
 #include "daemon/base/listen_address.h"
+#include "daemon/base/slow_times.h"
 
 /* sockaddr_un.sun_path holds 108 bytes with the closing zero. */
 enum { SOCKET_PATH_BYTES_MAX = 107 };
@@ -167,7 +168,8 @@ const struct config_key config_keys[] = {
      "100 as they prove right."},
     {.name = "sched.success_percent", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(success_percent), .max = 100, .number = 95, .help = "Share of an operation's "
-     "last 64 runs on GPUs that must have gone well; below it the CPU has them, but for probes."},
+     "last runs on GPUs (observe.window) that must have gone well; below it the CPU has them, but "
+     "for probes."},
     {.name = "sched.probe_percent", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(probe_percent), .max = 20, .number = 2, .help = "Share of the time that may go "
      "to trying the backend that was not chosen; 0 for none."},
@@ -265,6 +267,23 @@ const struct config_key config_keys[] = {
      .max = CONFIG_TEXT_MAX - 1, .text = "", .check = are_buckets, .rule = "up to 24 whole numbers "
      "that rise", .help = "Bounds of the histograms in /metrics, in microseconds: \"100 1000 "
      "10000\"; empty for sixteen from 50 us to 10 s."},
+
+    {.name = "observe.enabled", .type = CONFIG_BOOLEAN, .live = true,
+     .offset = AT(observe.enabled), .number = true, .help = "Count requests, their times and where "
+     "they ran, and keep decisions and slow requests, for stats, explain and slowlog; false: none "
+     "of it."},
+    {.name = "observe.slow_ms", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(observe.slow_ms), .max = 3600000, .number = 100, .help = "Milliseconds from "
+     "its complete frame to its reply from which on a request is slow: it is logged, and kept for "
+     "slowlog; 0 for none."},
+    {.name = "observe.slow_operations", .type = CONFIG_TEXT, .live = true,
+     .offset = AT(observe.slow_operations), .max = CONFIG_TEXT_MAX - 1, .text = "",
+     .rule = "OPERATION=MS ...", .check = slow_times_valid,
+     .help = "The same for single operations, by their names in stats: \"knn=20 "
+     "cluster=60000\"."},
+    {.name = "observe.window", .type = CONFIG_NUMBER32, .live = true, .offset = AT(observe.window),
+     .min = 20, .max = 1024, .number = 100, .help = "Runs of an operation on a backend that its "
+     "rate of success looks at (sched.success_percent)."},
 
     {.name = "log.level", .type = CONFIG_CHOICE, .live = true, .offset = AT(log_level),
      .text = "info", .choices = "error warning info debug",

@@ -144,7 +144,8 @@ static void gather(struct model_keeper *k)
         half->upload_ns_per_byte = i == HALF_GPU ? m->upload_ns_per_byte : 0;
         half->known |= half->calibrated;
         for (uint32_t line = 0; line < COST_OPERATIONS; line++) {
-            half->lines[line].outcomes = half->lines[line].outcome_count = 0;
+            memset(half->lines[line].outcomes, 0, sizeof half->lines[line].outcomes);
+            half->lines[line].outcome_count = 0;
             half->known |= half->lines[line].seen > 0;
         }
     }

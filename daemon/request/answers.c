@@ -188,6 +188,16 @@ static size_t answer_spaces(struct pipeline *p, const struct connection *c, cons
     return encode_spaces(j->key.request_id, found, count, more, at);
 }
 
+static size_t answer_slowlog(const struct pipeline *p, const struct connection *c,
+                             const struct job *j, void *at)
+{
+    struct wire_slowlog page = {.now_ns = clock_read_ns(p->clock),
+                                .slow_ms = p->config->observe.slow_ms};
+    const struct slow_log_view view = {j->space->name, c->peer->name, c->peer->is_operator};
+    slow_log_page(&p->slow, &view, j->request.offset, &page);
+    return encode_slowlog(j->key.request_id, &page, at);
+}
+
 /* *target: the job to cancel, or NULL. */
 static size_t answer_cancel(struct pipeline *p, const struct job *j, void *at, struct job **target)
 {
@@ -259,6 +269,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_CONFIG_GET: bytes = answer_config_get(p, c, j, at); break;
     case OPERATION_CONFIG_SET: bytes = answer_config_set(p, c, j, at); break;
     case OPERATION_SPACES: bytes = answer_spaces(p, c, j, at); break;
+    case OPERATION_SLOWLOG: bytes = answer_slowlog(p, c, j, at); break;
     case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;
@@ -276,9 +287,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
 #include "proto/operations.def"
         break;
     }
-    uint64_t now_ns = clock_read_ns(p->clock);
-    stats_add(&p->stats, j->operation, BACKEND_NONE, now_ns - j->received_ns, j->failure.code);
-    space_counts_add(&p->spaces, j, now_ns);
+    reply_observe(p, j, BACKEND_NONE, clock_read_ns(p->clock));
     if (bytes)
         connection_commit(c, bytes);
     else

@@ -19,7 +19,7 @@ void finish_again(struct pipeline *p, struct job *j)
 void finish_job(struct pipeline *p, struct job *j)
 {
     bool writes = job_written(j) != NULL;
-    stats_route(&p->stats, j->backend, j->reason);
+    if (p->config->observe.enabled) stats_route(&p->stats, j->backend, j->reason);
     turnstiles_leave(p, j);
     /* Written rows stay written, so a writer reports how it ended even if it is late; any other
      * job may have stopped in the middle. */

@@ -12,6 +12,7 @@
  *   situation   what is known when a job's backend is picked
  *   line        in line for a backend
  *   progress    how far long requests are
+ *   slow        requests that took long
  *   reply       a job's last move
  *   finish      from a backend to the reply, or to another try
  *   compare     whether a large write repeats another
@@ -33,6 +34,7 @@
 #define ENGRAM_REQUEST_PIPELINE_INSIDE_H
 
 #include "daemon/net/connection.h"
+#include "daemon/report/slow_log.h"
 #include "daemon/report/space_counts.h"
 #include "daemon/report/stats.h"
 #include "daemon/request/pipeline.h"
@@ -93,6 +95,7 @@ struct pipeline {
     struct stats stats;
     struct spaces_counted spaces;
     struct probe probe;
+    struct slow_log slow;
     uint64_t instance;
     uint64_t started_ns;
     uint8_t token[TOKEN_BYTES_MAX];

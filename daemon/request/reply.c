@@ -2,6 +2,7 @@
 
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
+#include "daemon/request/slow.h"
 #include "daemon/wire/encode.h"
 
 void reply_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
@@ -12,15 +13,22 @@ void reply_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_
     if (at) connection_commit(c, encode_error(kind, request_id, f, at));
 }
 
+void reply_observe(struct pipeline *p, const struct job *j, enum backend_id backend,
+                   uint64_t now_ns)
+{
+    if (!p->config->observe.enabled) return;
+    stats_add(&p->stats, j->operation, backend, now_ns - j->received_ns, j->failure.code);
+    space_counts_add(&p->spaces, j, now_ns);
+    slow_note(p, j, now_ns);
+}
+
 void reply_send(struct pipeline *p, struct job *j)
 {
     line_expect_no_more(j);
     job_move(j, JOB_DONE);
     j->answered_ns = clock_read_ns(p->clock);
     if (j->token) tokens_end(&p->tokens, j, j->answered_ns);
-    stats_add(&p->stats, j->operation, j->backend, j->answered_ns - j->received_ns,
-              j->failure.code);
-    space_counts_add(&p->spaces, j, j->answered_ns);
+    reply_observe(p, j, j->backend, j->answered_ns);
     struct connection *c = net_find(p->net, j->key.connection);
     if (!c) {
         job_give(p, j);

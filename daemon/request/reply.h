@@ -11,6 +11,10 @@
 void reply_error(struct pipeline *p, struct connection *c, uint8_t kind, uint64_t request_id,
                  const struct failure *f);
 
+/* Counts j, which is answered now and which `backend` ran, for operators. */
+void reply_observe(struct pipeline *p, const struct job *j, enum backend_id backend,
+                   uint64_t now_ns);
+
 /* j waits nowhere any more. May close its connection, when there is no memory for the answer. */
 void reply_send(struct pipeline *p, struct job *j);
 

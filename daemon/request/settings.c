@@ -1,6 +1,7 @@
 #include "daemon/request/settings.h"
 
 #include "daemon/base/log.h"
+#include "daemon/base/slow_times.h"
 #include "daemon/exec/batch.h"
 #include "daemon/request/principals.h"
 #include "daemon/request/quotas.h"
@@ -29,7 +30,11 @@ void settings_apply(struct pipeline *p)
         .batch_bytes_max = BATCH_RESULT_BYTES_MAX,
         .split = c->split,
         .floors_only = !c->predict,
+        .forgets = !c->observe.enabled,
     };
+    p->scheduler.model.window = c->observe.window;
+    /* Checked when it was set. */
+    slow_times_parse(c->observe.slow_operations, c->observe.slow_ms, p->slow.over_ns);
     p->scheduler.probes.share = c->probe_percent / 100.0;
     shadows_allow(store_shadows(p->store), *c->screen_memory == 'a' || *c->screen_memory == 'c');
 }

@@ -114,6 +114,7 @@ void cost_init(struct cost_model *m, uint32_t workers)
 {
     memset(m, 0, sizeof *m);
     m->workers = workers ? workers : 1;
+    m->window = COST_WINDOW;
     m->upload_ns = 50e3;
     m->upload_ns_per_byte = 1 / 40.0;
 
@@ -435,18 +436,33 @@ void cost_observe_upload(struct cost_model *m, uint64_t bytes, uint64_t ns)
 void cost_outcome(struct cost_model *m, enum backend_id b, uint32_t operation, bool well)
 {
     struct cost_line *l = cost_line_at(m, b, operation);
-    l->outcomes = l->outcomes << 1 | well;
-    if (l->outcome_count < COST_WINDOW) l->outcome_count++;
+    for (uint32_t i = COST_WINDOW_MAX / 64 - 1; i; i--)
+        l->outcomes[i] = l->outcomes[i] << 1 | l->outcomes[i - 1] >> 63;
+    l->outcomes[0] = l->outcomes[0] << 1 | well;
+    if (l->outcome_count < COST_WINDOW_MAX) l->outcome_count++;
+    if (l->outcome_count > m->window) l->outcome_count = m->window;
     const uint64_t anew = (UINT64_C(1) << COST_OUTCOMES_ANEW) - 1;
-    if ((l->outcomes & anew) == anew) l->outcome_count = COST_OUTCOMES_ANEW;
+    if ((l->outcomes[0] & anew) == anew) l->outcome_count = COST_OUTCOMES_ANEW;
+}
+
+/* How many of the newest `count` outcomes were good. */
+static uint32_t count_good(const struct cost_line *l, uint32_t count)
+{
+    uint32_t good = 0;
+    for (uint32_t i = 0; count; i++) {
+        uint32_t here = count < 64 ? count : 64;
+        good += (uint32_t)__builtin_popcountll(l->outcomes[i] << (64 - here));
+        count -= here;
+    }
+    return good;
 }
 
 double cost_success_rate(const struct cost_model *m, enum backend_id b, uint32_t operation)
 {
     const struct cost_line *l = line_of(m, b, operation);
-    if (l->outcome_count < COST_OUTCOMES_MIN) return 1;
-    uint64_t counted = l->outcomes << (COST_WINDOW - l->outcome_count);
-    double n = l->outcome_count, rate = __builtin_popcountll(counted) / n;
+    uint32_t count = l->outcome_count < m->window ? l->outcome_count : m->window;
+    if (count < COST_OUTCOMES_MIN) return 1;
+    double n = count, rate = count_good(l, count) / n;
     double wide = 3 * sqrt(rate * (1 - rate) / n + 9 / (4 * n * n));
     double high = (rate + 9 / (2 * n) + wide) / (1 + 9 / n);
     return high < 1 ? high : 1;

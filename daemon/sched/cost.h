@@ -18,9 +18,11 @@ enum {
      * sets touch); queries; bytes moved; pairs; and 1 if the work is handed to workers because it
      * is not brief (base/ticket.h). */
     COST_FEATURES = 7,
-    COST_SIZES = 48,        /* octaves of pairs * stride, a row of cells each */
-    COST_WIDTHS = 6,        /* and classes of queries: 1, 2-3, 4-8, 9-32, 33-128, more */
-    COST_WINDOW = 64,       /* how many outcomes count for the success rate */
+    COST_SIZES = 48, /* octaves of pairs * stride, a row of cells each */
+    COST_WIDTHS = 6, /* and classes of queries: 1, 2-3, 4-8, 9-32, 33-128, more */
+    /* how many outcomes count for the success rate: at most, and unless cost_model.window is set */
+    COST_WINDOW_MAX = 1024,
+    COST_WINDOW = 100,
     COST_OUTCOMES_MIN = 20, /* with fewer outcomes the rate is not known */
     /* after this many good outcomes in a row, the earlier ones are forgotten */
     COST_OUTCOMES_ANEW = 16,
@@ -41,8 +43,9 @@ struct cost_line {
     float spread; /* mean of |ln(seen / predicted)|, over more runs */
     /* part of its time alone for which it keeps a busy backend from others: (0, 1] */
     float overlap;
-    uint64_t seen;     /* how many runs were observed */
-    uint64_t outcomes; /* the last COST_WINDOW, newest in bit 0; 1: it went well */
+    uint64_t seen; /* how many runs were observed */
+    /* the last ones, the newest in bit 0 of the first number; 1: it went well */
+    uint64_t outcomes[COST_WINDOW_MAX / 64];
     uint32_t outcome_count;
     struct cost_cell cells[COST_SIZES][COST_WIDTHS];
 };
@@ -51,6 +54,7 @@ struct cost_model {
     struct cost_line lines[2][COST_OPERATIONS]; /* [0] CPU, [1] GPU */
     double upload_ns_per_byte, upload_ns;       /* to bring a replica up to date */
     uint32_t workers;
+    uint32_t window; /* how many outcomes count: COST_OUTCOMES_MIN to COST_WINDOW_MAX */
     bool calibrated; /* fitted or loaded; otherwise it began with built-in figures */
 };
 
@@ -94,7 +98,7 @@ void cost_observe_upload(struct cost_model *m, uint64_t bytes, uint64_t ns);
 /* Notes that a run ended well, or that the backend failed it (cancelled or invalid requests do not
  * count). */
 void cost_outcome(struct cost_model *m, enum backend_id b, uint32_t operation, bool well);
-/* The highest success rate, 0..1, that is plausible after the last COST_WINDOW outcomes (Wilson's
+/* The highest success rate, 0..1, that is plausible after the last outcomes (Wilson's
  * bound, three sigma), so that a backend that is just good enough is not excluded by chance; 1
  * with fewer than COST_OUTCOMES_MIN outcomes. Only probes reach a backend that fails, and they
  * must not need a whole window to show that it has recovered: after COST_OUTCOMES_ANEW good

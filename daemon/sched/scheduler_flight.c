@@ -202,6 +202,7 @@ static void learn(struct scheduler *s, const struct ticket *first, struct seen s
 
 static void note(struct scheduler *s, const struct ticket *first, bool well, uint64_t ended_ns)
 {
+    if (s->settings.forgets) return;
     struct decision d = {
         .space = first->tenancy->tenant->space,
         .server = first->server,

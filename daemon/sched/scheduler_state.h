@@ -26,6 +26,7 @@ struct scheduler_settings {
     bool split; /* one request may run on both backends at once */
     /* with FORCE_GPU: every request that can be split is split, whatever is predicted */
     bool force_split;
+    bool forgets;     /* past decisions are not kept for explain */
     bool floors_only; /* predictions are ignored: the GPU has everything above the minimums */
 };
 

@@ -33,13 +33,22 @@ size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buff
 size_t encode_stats(uint64_t request_id, const struct wire_stats *stats, void *buffer);
 size_t encode_explain(uint64_t request_id, const struct wire_explain *explain, void *buffer);
 /* A page of settings; next: where the following one begins, 0 for none. */
-enum { ENCODE_SETTINGS_MAX = 16, ENCODE_SPACES_MAX = 24 };
+enum { ENCODE_SETTINGS_MAX = 16, ENCODE_SPACES_MAX = 24, ENCODE_SLOW_MAX = 16 };
 size_t encode_config_get(uint64_t request_id, const struct config_setting *settings, size_t count,
                          uint64_t next, void *buffer);
 size_t encode_config_set(uint64_t request_id, const struct config_setting *setting,
                          const char *before, void *buffer);
 size_t encode_spaces(uint64_t request_id, const struct wire_space *spaces, size_t count, bool more,
                      void *buffer);
+/* A page of slow requests, each with whether its asker is told. */
+struct wire_slowlog {
+    const struct wire_slow *requests[ENCODE_SLOW_MAX];
+    bool tells_peer[ENCODE_SLOW_MAX];
+    size_t count;
+    uint64_t next, total, now_ns;
+    uint32_t slow_ms;
+};
+size_t encode_slowlog(uint64_t request_id, const struct wire_slowlog *page, void *buffer);
 size_t encode_cancel(uint64_t request_id, bool found, void *buffer);
 /* For create (j given) and describe (j NULL: no meta). */
 size_t encode_collection(enum operation operation, uint64_t request_id, const struct job *j,

@@ -149,6 +149,20 @@ struct wire_space {
     uint64_t attractors, attractor_patterns, vram_bytes;
     struct wire_space_stats use;
 };
+/* A request that took long, as it was when it was answered. */
+struct wire_slow {
+    uint64_t number, answered_ns, request_id;
+    enum operation operation;
+    char space[65], name[65], peer[56];
+    enum status code;
+    enum detail detail;
+    enum backend_id backend;
+    enum reason reason;
+    uint64_t total_ns, queue_ns, run_ns, copy_ns, predicted_ns, other_ns, wait_ns, version;
+    struct job_screen screen;
+    uint32_t batch, dimension, k;
+    uint64_t queries, rows, request_bytes, reply_bytes;
+};
 
 struct wire_explain {
     bool calibrated;

@@ -29,6 +29,7 @@ doctor
 top | --sort name
 clients
 spaces
+slowlog | --last 2
 config get | batch | gpu.devices
 config set log.level info | spaces.shared.weight 3
 collection create new --dim 4 --metric dot

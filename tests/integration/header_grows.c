@@ -281,6 +281,11 @@ static void reports(void)
         own++;
     EXPECT(own < count && spaces[own].collections == 2 && spaces[own].use.weight);
     ea_spaces_free(spaces);
+    ea_slow_request *slow;
+    uint64_t slow_total = 0;
+    OK(ea_get_slowlog(c, &slow, &count, &slow_total));
+    EXPECT(count <= slow_total);
+    ea_slowlog_free(slow);
     WHOLE(info), WHOLE(stats), WHOLE(e), WHOLE(now);
 }
 

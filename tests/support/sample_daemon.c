@@ -57,6 +57,12 @@ void sample_make_config_set(struct sample *s)
     strcpy(s->message.config_set.value, "1");
 }
 
+void sample_make_slowlog(struct sample *s)
+{
+    sample_begin(s, OPERATION_SLOWLOG, engram_accel_v1_SlowlogRequest_fields);
+    s->message.slowlog.before = 3;
+}
+
 void sample_make_spaces(struct sample *s)
 {
     sample_begin(s, OPERATION_SPACES, engram_accel_v1_SpacesRequest_fields);

@@ -341,6 +341,7 @@ static const struct {
     {"config get", sample_make_config_get},
     {"config set", sample_make_config_set},
     {"spaces", sample_make_spaces},
+    {"slowlog", sample_make_slowlog},
     {"create", make_create},
     {"drop", make_drop},
     {"list", make_list},

@@ -21,6 +21,7 @@
     COMMAND(monitor)            \
     COMMAND(clients)            \
     COMMAND(spaces)             \
+    COMMAND(slowlog)            \
     COMMAND(config_get)         \
     COMMAND(config_set)         \
     COMMAND(create)             \
@@ -95,6 +96,7 @@
 #define TABLE_COMMANDS(COMMAND) \
     COMMAND(clients)            \
     COMMAND(spaces)             \
+    COMMAND(slowlog)            \
     COMMAND(config_get)         \
     COMMAND(create)             \
     COMMAND(list)               \

@@ -104,7 +104,7 @@ Test(model_file, keeps_no_outcomes)
     struct failure f;
     make_model(&made);
     char *plain = model_file_print(&made);
-    made.halves[HALF_GPU].lines[0].outcomes = 0;
+    made.halves[HALF_GPU].lines[0].outcomes[0] = 0;
     made.halves[HALF_GPU].lines[0].outcome_count = 64; /* all bad */
     char *text = model_file_print(&made);
     cr_assert_str_eq(text, plain);

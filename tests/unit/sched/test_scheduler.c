@@ -385,7 +385,7 @@ Test(scheduler, who_waits_for_a_server_that_left_is_handed_back)
     c.now_ns += MS;
     scheduler_finish(c.s, t[0], END_LET_DOWN,
                      &(struct scheduler_run){.started_ns = c.now_ns - 10, .ended_ns = c.now_ns});
-    cr_assert_eq(c.s->model.lines[1][0].outcomes & 1, 0);
+    cr_assert_eq(c.s->model.lines[1][0].outcomes[0] & 1, 0);
     cr_assert_eq(c.s->model.lines[1][0].outcome_count, 1);
     cr_assert(!c.s->decisions.kept[0].well);
     sched_scene_drain(&c);

@@ -1,0 +1,31 @@
+/* slow_log: the last requests that took long, with all that was known of each when it was answered.
+ * Owner:  the pipeline.
+ * Thread: the loop.
+ * Errors: none; the oldest make room. */
+#ifndef ENGRAM_REPORT_SLOW_LOG_H
+#define ENGRAM_REPORT_SLOW_LOG_H
+
+#include "daemon/wire/encode.h"
+
+enum { SLOW_KEPT = 256 };
+
+struct slow_log {
+    uint64_t over_ns[OPERATION_MAX]; /* from which time on one is slow; UINT64_MAX: never */
+    uint64_t count;                  /* of all since the start */
+    struct wire_slow kept[SLOW_KEPT];
+};
+
+/* Keeps j, which is answered now; returns it as it is kept. peer: who asked. */
+const struct wire_slow *slow_log_add(struct slow_log *l, const struct job *j, const char *peer,
+                                     uint64_t now_ns);
+
+/* Who asks sees the requests of its space, or all, and who asked those of its peer, or all. */
+struct slow_log_view {
+    const char *space, *peer;
+    bool all;
+};
+/* Fills in requests, count, next and total: the newest with a number below `before` (0: any). */
+void slow_log_page(const struct slow_log *l, const struct slow_log_view *view, uint64_t before,
+                   struct wire_slowlog *out);
+
+#endif

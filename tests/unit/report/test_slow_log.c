@@ -1,0 +1,110 @@
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/report/slow_log.h"
+#include "daemon/store/space.h"
+
+static struct slow_log l;
+static struct space alpha = {.name = "alpha"}, beta = {.name = "beta"};
+
+static void add(struct space *space, const char *peer, uint64_t request_id)
+{
+    struct job j = {.operation = OPERATION_KNN,
+                    .space = space,
+                    .key.request_id = request_id,
+                    .received_ns = 1000,
+                    .started_ns = 3000,
+                    .finished_ns = 7000,
+                    .copy_ns = 5,
+                    .backend = BACKEND_GPU,
+                    .reason = REASON_PROBE,
+                    .batch = 3,
+                    .body_bytes = 64};
+    j.ticket.cpu_ns = 11, j.ticket.gpu_ns = 12, j.ticket.wait_ns = 13;
+    j.ticket.work.stride = 32, j.ticket.work.queries = 2, j.ticket.work.rows = 50;
+    j.result.version = 9;
+    strcpy(j.request.names[0], "rows");
+    slow_log_add(&l, &j, peer, 9000);
+}
+
+static struct wire_slowlog page_of(const char *space, const char *peer, bool all, uint64_t before)
+{
+    struct wire_slowlog page;
+    slow_log_page(&l, &(struct slow_log_view){space, peer, all}, before, &page);
+    return page;
+}
+
+Test(slow_log, keeps_what_was_known)
+{
+    add(&alpha, "uid 7", 77);
+    struct wire_slowlog page = page_of("alpha", "uid 7", false, 0);
+    cr_assert(page.count == 1 && page.next == 0 && page.total == 1);
+    const struct wire_slow *s = page.requests[0];
+    cr_expect(s->number == 1 && s->request_id == 77 && s->operation == OPERATION_KNN);
+    cr_expect(s->total_ns == 8000 && s->queue_ns == 2000 && s->run_ns == 4000 && s->copy_ns == 5);
+    cr_expect(s->predicted_ns == 12 && s->other_ns == 11 && s->wait_ns == 13 && s->batch == 3);
+    cr_expect(s->dimension == 32 && s->queries == 2 && s->rows == 50 && s->version == 9);
+    cr_expect(s->backend == BACKEND_GPU && s->reason == REASON_PROBE && s->request_bytes == 64);
+    cr_expect_str_eq(s->name, "rows");
+    cr_expect_str_eq(s->space, "alpha");
+    cr_expect(page.tells_peer[0]);
+}
+
+Test(slow_log, a_space_sees_its_own_and_an_operator_all)
+{
+    for (uint64_t i = 0; i < 6; i++)
+        add(i % 2 ? &beta : &alpha, i < 3 ? "uid 7" : "uid 8", i);
+    struct wire_slowlog page = page_of("alpha", "uid 7", false, 0);
+    cr_assert_eq(page.count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        cr_expect_eq(page.requests[i]->request_id, 4 - 2 * i, "the newest first");
+        cr_expect_eq(page.tells_peer[i], page.requests[i]->request_id < 3, "who else asked");
+    }
+    page = page_of("alpha", "uid 9", true, 0);
+    cr_assert_eq(page.count, 6);
+    cr_expect(page.tells_peer[0] && page.tells_peer[5]);
+    cr_expect_eq(page_of("gamma", "uid 7", false, 0).count, 0);
+}
+
+Test(slow_log, the_oldest_make_room_and_pages_follow_each_other)
+{
+    enum { MANY = SLOW_KEPT + 37 };
+    uint64_t seen = 0, before = 0, last = MANY + 1;
+    for (uint64_t i = 1; i <= MANY; i++)
+        add(&alpha, "uid 7", i);
+    do {
+        struct wire_slowlog page = page_of("alpha", "uid 7", false, before);
+        cr_assert_eq(page.total, MANY);
+        for (size_t i = 0; i < page.count; i++) {
+            cr_assert_eq(page.requests[i]->number, last - 1);
+            cr_assert_eq(page.requests[i]->request_id, last - 1);
+            last = page.requests[i]->number;
+        }
+        seen += page.count;
+        before = page.next;
+    } while (before);
+    cr_expect_eq(seen, SLOW_KEPT);
+    cr_expect_eq(last, MANY - SLOW_KEPT + 1);
+    cr_expect_eq(page_of("alpha", "uid 7", false, 1).count, 0);
+    cr_expect_eq(page_of("alpha", "uid 7", false, 5).count, 0, "they are gone");
+    cr_expect_eq(page_of("alpha", "uid 7", false, UINT64_MAX).requests[0]->number, MANY);
+}
+
+/* With the longest texts a page is encoded whole, and fits where replies are made. */
+Test(slow_log, a_full_page_fits)
+{
+    static _Alignas(64) unsigned char out[ENCODE_BYTES_MAX];
+    for (uint64_t i = 0; i < ENCODE_SLOW_MAX; i++) {
+        add(&alpha, "x", UINT64_MAX - i);
+        struct wire_slow *s = &l.kept[i];
+        memset(s->space, 'x', sizeof s->space - 1);
+        memset(s->name, 'x', sizeof s->name - 1);
+        memset(s->peer, 'x', sizeof s->peer - 1);
+        s->version = s->queries = s->rows = s->total_ns = UINT64_MAX;
+    }
+    struct wire_slowlog page = page_of("alpha", "x", true, 0);
+    size_t bytes = encode_slowlog(1, &page, out);
+    cr_expect(bytes > ENCODE_SLOW_MAX * 200 && bytes < ENCODE_BYTES_MAX, "%zu", bytes);
+}
