@@ -93,6 +93,12 @@ void long_call_begin(struct long_call *l, struct cli *cli)
     ea_on_progress(cli->client, hear, l);
 }
 
+int long_call_between(const char *what)
+{
+    if (!interrupt_seen()) return CLI_OK;
+    return cli_error(CLI_INTERRUPTED, "%s: interrupted: what was asked before is all", what);
+}
+
 int long_call_end(struct long_call *l, struct cli *cli, ea_status status, const char *what,
                   const char *undone)
 {

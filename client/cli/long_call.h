@@ -19,6 +19,9 @@ struct long_call {
 
 /* Until long_call_end, calls of cli->client are watched. */
 void long_call_begin(struct long_call *l, struct cli *cli);
+/* To be asked between two calls: a Ctrl-C that came when a call was as good as done has not ended
+ * it. Gives CLI_OK or, having said so, CLI_INTERRUPTED. */
+int long_call_between(const char *what);
 /* Clears the line. status: of the call; `what`: as in cli_failed; `undone`: what a call that was
  * interrupted has not done, "nothing was clustered". */
 int long_call_end(struct long_call *l, struct cli *cli, ea_status status, const char *what,

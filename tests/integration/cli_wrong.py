@@ -1,6 +1,7 @@
 """cli_wrong: 100 commands that are wrong in one way each. Each ends by itself with the documented exit
 code, says what is wrong on standard error, within a few lines, and what to do where the table says so.
 How long each took is printed, not judged, but for a limit of 60 s that only ends a broken run."""
+import json
 import os
 import pty
 import resource
@@ -122,6 +123,12 @@ TABLE = """
 2 | attractor create a | --dim
 2 | cluster rows --threshold 7 | --threshold
 2 | bench --operation dance | ping, knn, score or similarity
+1 | config get nix | there is no setting 'nix'
+1 | config set gpu.devices none | does not change while the daemon runs
+1 | config set batch.wait_us soon | not a whole number
+1 | config set nix 1 | unknown setting
+2 | config set batch.wait_us | a SETTING and a VALUE
+2 | spaces extra | Too many arguments
 2 | top --sort size | time, requests, p99 or name
 2 | monitor --last 99 | --last
 """
@@ -218,6 +225,30 @@ def interrupted(t):
         judge(" ".join(words) + " Ctrl-C", p.returncode, 130, err, says)
 
 
+def interrupted_lists(t):
+    """Ctrl-C in a list that takes two requests: the one that is on its way is done, and told."""
+    with open("list.tsv", "w", encoding="utf-8") as f:
+        f.writelines("%d plain\n" % i for i in range(1000001))
+    cli.write_npy("list.npy", "Q", "(1000001,)", range(1000001))
+    t.run("graph", "create", "listed")
+    t.run("collection", "create", "listed", "--dim", "1", "--metric", "l2")
+    for words, told in ((("graph", "set", "listed", "list.tsv"), "nodes_set"),
+                        (("graph", "remove", "listed", "--ids", "list.npy"), "nodes_removed"),
+                        (("delete", "listed", "--ids", "list.npy"), "missing")):
+        before = t.json("stats")[0]["bytes_in"]
+        p = t.popen(*words, "--json", stdout=subprocess.PIPE)
+        cli.until("its first request", lambda: t.json("stats")[0]["bytes_in"] > before + (1 << 20))
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        done = json.loads(out.splitlines()[0])[told]
+        if p.returncode:  # else it was faster than Ctrl-C
+            judge(" ".join(words) + " Ctrl-C", p.returncode, 130, err, "interrupted: what follows")
+            check(done <= 1000000, "%s: what was done is told: %s" % (words, out))
+    t.run("graph", "drop", "listed", "--yes")
+    t.run("collection", "drop", "listed", "--yes")
+    os.remove("list.tsv")
+
+
 def out_of_memory(t):
     if not os.path.dirname(t.start[0]).endswith("release"):
         print("cli_wrong: without the row about memory: it cannot be bounded beside a sanitizer's")
@@ -261,7 +292,7 @@ def everything(t):
         print("cli_wrong: without two rows about permissions: root has them all")
     check(len(lines) >= 98, "the table has %d rows" % len(lines))
     slowest = max((row(t, line), line) for line in lines)
-    for part in no_daemon, deaf, closed_and_full, interrupted, out_of_memory, narrow:
+    for part in no_daemon, deaf, closed_and_full, interrupted, interrupted_lists, out_of_memory, narrow:
         part(t)
     print("cli_wrong: %d rows, the slowest %.3f s: %s" % (len(lines), *slowest))
     os.chmod("locked", 0o700)

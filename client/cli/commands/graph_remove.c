@@ -1,6 +1,7 @@
 /* graph_remove: nodes, or edges. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/files/edges_file.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/progress.h"
 #include "client/cli/files/ids.h"
@@ -67,8 +68,10 @@ static int remove_all(struct removal *o, struct cli *cli)
     uint64_t most = cli_fit(cli->info.body_bytes_max, 256, 16, CHANGE_MAX), n;
     struct text a, b, c;
     struct progress progress;
+    int code = CLI_OK;
     progress_start(&progress, o->ids.count, o->edges_path ? 16 : 8, clock_ns());
-    for (uint64_t done = 0; done < o->ids.count; done += n) {
+    interrupt_politely(true); /* until the end: what was removed is told */
+    for (uint64_t done = 0; done < o->ids.count && !code; done += n) {
         const uint64_t *ids = o->ids.list + done;
         ea_graph_counts did = {0};
         n = o->ids.count - done < most ? o->ids.count - done : most;
@@ -93,8 +96,10 @@ static int remove_all(struct removal *o, struct cli *cli)
         o->sum.edges_removed += did.edges_removed;
         o->sum.missing += did.missing;
         progress_show(&progress, done + n, clock_ns());
+        if (done + n < o->ids.count && interrupt_seen()) code = CLI_INTERRUPTED;
     }
     progress_finish(&progress);
+    if (code) cli_error(code, "interrupted: what follows was done before");
     if (cli->json) {
         struct json j;
         json_init(&j, stdout);
@@ -108,7 +113,7 @@ static int remove_all(struct removal *o, struct cli *cli)
                format_many(&a, o->sum.nodes_removed, "node"),
                format_many(&b, o->sum.edges_removed, "edge"), format_count(&c, o->sum.missing));
     }
-    return CLI_OK;
+    return code;
 }
 
 static int remove_run(struct cli *cli, const struct command *self, int argc, char **argv)

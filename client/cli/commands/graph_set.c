@@ -1,5 +1,6 @@
 /* graph_set: kinds and factors of nodes. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/progress.h"
 #include "client/cli/files/node_lines.h"
@@ -72,27 +73,32 @@ static int set_all(struct set *o, struct cli *cli)
     o->factors = calloc(most, sizeof *o->factors);
     if (!o->ids || !o->kinds || !o->factors) return cli_error(CLI_NO_MEMORY, "out of memory");
     progress_start(&o->progress, o->lines.count, 13, clock_ns());
-    for (size_t i = 0, n; i < o->lines.count; i += n) {
+    int code = CLI_OK;
+    size_t done = 0;
+    interrupt_politely(true); /* until the end: what was set is told */
+    for (size_t n; done < o->lines.count && !code; done += n) {
         n = most;
-        int code = set_some(o, cli, i, &n);
+        code = set_some(o, cli, done, &n);
         if (code) return code;
-        progress_show(&o->progress, i + n, clock_ns());
+        progress_show(&o->progress, done + n, clock_ns());
+        if (done + n < o->lines.count && interrupt_seen()) code = CLI_INTERRUPTED;
     }
     progress_finish(&o->progress);
+    if (code) cli_error(code, "interrupted: what follows was done before");
     struct text a, b;
     if (cli->json) {
         struct json j;
         json_init(&j, stdout);
         json_object(&j, NULL);
         json_string(&j, "graph", o->name);
-        json_u64(&j, "nodes_set", o->lines.count);
+        json_u64(&j, "nodes_set", done);
         json_u64(&j, "nodes_added", o->added);
         json_end(&j);
     } else {
-        printf("%s: %s set, of which %s new\n", o->name, format_many(&a, o->lines.count, "node"),
+        printf("%s: %s set, of which %s new\n", o->name, format_many(&a, done, "node"),
                format_count(&b, o->added));
     }
-    return CLI_OK;
+    return code;
 }
 
 static int set_run(struct cli *cli, const struct command *self, int argc, char **argv)

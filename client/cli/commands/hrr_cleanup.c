@@ -110,7 +110,8 @@ static int ask_all(struct hrr_cleanup *h, struct cli *cli)
     if (!code) code = vectors_in_prepare(&h->key, most);
     for (uint64_t done = 0, n; !code && done < h->total; done += n) {
         n = h->total - done < most ? h->total - done : most;
-        code = ask(h, cli, n);
+        code = long_call_between("the pairs");
+        if (!code) code = ask(h, cli, n);
     }
     return code ? code : hits_finish(&h->hits);
 }

@@ -1,5 +1,6 @@
 #include "client/cli/commands/queries.h"
 
+#include "client/cli/long_call.h"
 #include "client/cli/text/format.h"
 
 #include <float.h>
@@ -67,6 +68,8 @@ int queries_prepare(struct queries *q, const char *collection, uint32_t dimensio
 int queries_next(struct queries *q, const float **rows, uint64_t *n)
 {
     uint64_t left = q->total - q->next;
+    int code = left ? long_call_between("the queries") : CLI_OK;
+    if (code) return code;
     *n = left < q->block_rows ? left : q->block_rows;
     if (q->path) {
         if (!vectors_file_read(&q->file, q->block, q->block_rows, n))

@@ -248,7 +248,8 @@ static int ask_all(struct recall_command *o, struct cli *cli)
         code = ask(o, cli, cues, n);
     while (!code && !o->cues_path && o->print.done < o->cue_ids.count) {
         n = o->cue_ids.count - o->print.done;
-        code = ask(o, cli, NULL, n < most ? n : most);
+        code = long_call_between("the cues");
+        if (!code) code = ask(o, cli, NULL, n < most ? n : most);
     }
     progress_finish(&o->progress);
     if (!code) meta_total_print(&o->print.meta, o->print.done, o->print.done == 1 ? "cue" : "cues");

@@ -1,5 +1,6 @@
 /* rows: fetch and delete, by id. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/interrupt.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/progress.h"
 #include "client/cli/files/ids.h"
@@ -198,8 +199,10 @@ static int delete_all(struct rows_options *o, struct cli *cli)
     uint64_t most = cli_fit(cli->info.body_bytes_max, 256, 8, DELETE_MAX);
     struct text a, b;
     struct progress progress;
+    int code = CLI_OK;
     progress_start(&progress, o->ids.count, 8, clock_ns());
-    for (uint64_t done = 0; done < o->ids.count;) {
+    interrupt_politely(true); /* until the end: what was deleted is told */
+    for (uint64_t done = 0; done < o->ids.count && !code;) {
         uint64_t left = o->ids.count - done, n = left < most ? left : most;
         ea_delete_counts gone;
         ea_next_write(cli->client, cli_expectation(cli));
@@ -212,8 +215,10 @@ static int delete_all(struct rows_options *o, struct cli *cli)
         deleted += gone.deleted;
         missing += gone.missing;
         progress_show(&progress, done += n, clock_ns());
+        if (done < o->ids.count && interrupt_seen()) code = CLI_INTERRUPTED;
     }
     progress_finish(&progress);
+    if (code) cli_error(code, "interrupted: what follows was done before");
     if (cli->json) {
         struct json j;
         json_init(&j, stdout);
@@ -225,7 +230,7 @@ static int delete_all(struct rows_options *o, struct cli *cli)
         printf("%s rows deleted, %s ids were not there\n", format_count(&a, deleted),
                format_count(&b, missing));
     }
-    return CLI_OK;
+    return code;
 }
 
 static int delete_run(struct cli *cli, const struct command *self, int argc, char **argv)
