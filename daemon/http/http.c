@@ -65,6 +65,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
     struct http *h = cls;
     struct http_head head = {.method = method, .path = url, .version = version};
     enum guarded_page which = PAGE_HEALTHZ;
+    const union MHD_ConnectionInfo *place =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (place->socket_context) ((struct http_place *)place->socket_context)->asked = true;
     MHD_get_connection_values(c, MHD_HEADER_KIND, note_header, &head);
     pthread_mutex_lock(&h->lock);
     unsigned status = guard_judge(&h->guard, &head, &which);

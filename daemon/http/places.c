@@ -31,14 +31,22 @@ void places_give(struct http_places *p, struct http_place *place)
     p->given_total++;
 }
 
+static bool has_left(const struct http_place *at)
+{
+    char byte;
+    return !at->asked && recv(at->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 void places_sweep(struct http_places *p, uint64_t now_ns)
 {
     uint64_t time_ns = p->taken == PLACES ? p->time_crowd_ns : p->time_ns;
     for (uint32_t i = 0; i < PLACES; i++) {
         struct http_place *at = &p->at[i];
-        if (at->fd < 0 || at->cut || now_ns - at->since_ns < time_ns) continue;
+        if (at->fd < 0 || at->cut) continue;
+        bool late = now_ns - at->since_ns >= time_ns;
+        if (!late && !has_left(at)) continue;
         shutdown(at->fd, SHUT_RDWR);
         at->cut = true;
-        p->cut_total++;
+        p->cut_total += late;
     }
 }

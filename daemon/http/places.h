@@ -12,7 +12,8 @@
 enum { PLACES = 32 };
 
 struct http_place {
-    int fd; /* -1: nobody has it */
+    int fd;     /* -1: nobody has it */
+    bool asked; /* its request's head is there */
     bool cut;
     uint64_t since_ns;
 };
@@ -29,7 +30,9 @@ void places_init(struct http_places *p, uint64_t time_ns, uint64_t time_crowd_ns
 /* Returns a place; NULL: there is none. */
 struct http_place *places_take(struct http_places *p, int fd, uint64_t now_ns);
 void places_give(struct http_places *p, struct http_place *place);
-/* Shuts the sockets of those whose time is over; the server closes them then. */
+/* Shuts the sockets of those whose time is over, and of clients that left in the middle of a
+ * request (whose end comes with their last bytes, and is not told apart); the server closes them
+ * then. */
 void places_sweep(struct http_places *p, uint64_t now_ns);
 
 #endif

@@ -94,6 +94,10 @@ class Daemon:
 
     def address(self):
         """(host, port) of the last line that says so."""
+        end = time.monotonic() + GIVE_UP_S
+        while not re.search(r"metrics on \S+:\d+\n", self.log()):
+            assert time.monotonic() < end, self.log()
+            time.sleep(0.005)
         host, port = re.findall(r"metrics on (\S+):(\d+)", self.log())[-1]
         return host.strip("[]"), int(port)
 

@@ -12,6 +12,32 @@ static bool is_open(int fd)
     return recv(fd, &byte, 1, MSG_DONTWAIT) < 0; /* nothing yet; 0: its end */
 }
 
+Test(places, who_leaves_in_the_middle_of_a_request_keeps_no_place)
+{
+    struct http_places p;
+    int pair[2];
+    char byte;
+    places_init(&p, 1000, 100);
+    for (int asked = 0; asked < 2; asked++) {
+        cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+        struct http_place *mine = places_take(&p, pair[0], 5000);
+        mine->asked = asked;
+        places_sweep(&p, 5001);
+        cr_assert(!mine->cut && is_open(pair[1]));
+        cr_assert_eq(write(pair[1], "G", 1), 1);
+        cr_assert_eq(shutdown(pair[1], SHUT_WR), 0);
+        places_sweep(&p, 5002);
+        cr_assert(!mine->cut, "its last byte is not read yet");
+        cr_assert_eq(read(pair[0], &byte, 1), 1);
+        places_sweep(&p, 5003);
+        cr_assert_eq(mine->cut, !asked, "who has asked may be waiting for the answer");
+        places_give(&p, mine);
+        close(pair[0]);
+        close(pair[1]);
+    }
+    cr_assert_eq(p.cut_total, 0, "its time was not over");
+}
+
 Test(places, time_is_bounded_and_shorter_in_a_crowd)
 {
     struct http_places p;
