@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import metrics_selectors as selectors
 from metrics_daemon import Daemon, GIVE_UP_S, ask, ask_raw, basic, bearer, connect, series
 
 BUILD = sys.argv[1]
@@ -144,6 +145,13 @@ def pages():
     for name in sorted(said.keys() | there.keys()):
         check(said.get(name) == there.get(name),
               "docs/metrics.md: %s: %s, not %s" % (name, said.get(name), there.get(name)))
+    for selector in selectors.everything():
+        check(selector[0] in selectors.records() | {"up"} or
+              selectors.is_served(selector, series(text)), "nothing is selected by %s" % (selector,))
+    check(len(selectors.everything()) > 80, "selectors that were found")
+    with open("docs/alerts.md", encoding="utf-8") as f:
+        told = re.findall(r"^## (Engram\w+)", f.read(), re.MULTILINE)
+    check(told == selectors.alerts(), "docs/alerts.md: %s" % (set(told) ^ set(selectors.alerts())))
     check(d.stop() == 0, "exit code")
 
 
