@@ -358,19 +358,24 @@ Test(server_faults, a_second_version_that_cannot_be_made, .timeout = 900)
     static struct script script;
     static const char *const calls[] = {"range_fork", "range_own"};
     static const char *const kinds[] = {"error", "memory", "sticky"};
+    enum { TRIES = 100 };
     watched = device_sim;
     watched.close = watched_close;
     make_rows(&script);
     for (uint32_t i = 0; i < 6; i++) {
-        uint32_t n = 0;
+        /* Of a busy machine the scores may be done before the write comes: again then. */
+        uint32_t failed = 0, tries = 0;
         char sim[200];
-        do
+        bool more = true;
+        while (more || (!failed && ++tries < TRIES)) {
             snprintf(sim, sizeof sim,
                      "vram_mib=4 granularity_kib=16 latency_us=2000 shadow_rows=200 strict=1 "
                      "fail=%u:%s@%s",
-                     ++n, kinds[i % 3], calls[i / 3]);
-        while (live(&script, sim));
-        cr_assert_gt(n, 1, "%s never failed", calls[i / 3]);
+                     failed + 1, kinds[i % 3], calls[i / 3]);
+            more = live(&script, sim);
+            failed += more;
+        }
+        cr_assert_gt(failed, 0, "%s never failed", calls[i / 3]);
     }
     free_rows(&script);
 }
