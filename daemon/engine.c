@@ -28,6 +28,7 @@
 #include "daemon/request/trials.h"
 #include "daemon/token_file.h"
 #include "daemon/wake_timer.h"
+#include "daemon/watchdog.h"
 
 /* One timer for all that is looked at now and then: an idle daemon wakes as seldom. */
 enum { TRIM_EVERY = 10 };
@@ -62,7 +63,8 @@ struct engine {
     uv_async_t done_wake, stop_wake;
     uv_prepare_t turn;
     struct wake_timer wake;
-    uv_timer_t housekeeping, drain_limit;
+    uv_timer_t housekeeping, drain_limit, watchdog_timer;
+    struct watchdog watchdog;
     uv_signal_t signals[3];
     bool handles_open, signals_open;
     uint32_t trim_countdown;
@@ -375,8 +377,9 @@ static int open_handles(struct engine *e)
     uv_prepare_init(loop, &e->turn);
     uv_timer_init(loop, &e->housekeeping);
     uv_timer_init(loop, &e->drain_limit);
+    uv_timer_init(loop, &e->watchdog_timer);
     e->done_wake.data = e->stop_wake.data = e->turn.data = e;
-    e->housekeeping.data = e->drain_limit.data = e;
+    e->housekeeping.data = e->drain_limit.data = e->watchdog_timer.data = e;
     e->handles_open = true;
     uv_prepare_start(&e->turn, on_turn);
     uv_timer_start(&e->housekeeping, on_housekeeping, SWEEP_MS, SWEEP_MS);
@@ -429,9 +432,26 @@ enum status engine_create(const struct engine_options *options, struct engine **
     return STATUS_OK;
 }
 
+static void on_watchdog(uv_timer_t *timer)
+{
+    struct engine *e = timer->data;
+    watchdog_check(&e->watchdog, clock_read_ns(e->clock));
+}
+
+static void start_watchdog(struct engine *e)
+{
+    struct watchdog *w = &e->watchdog;
+    watchdog_init(w, e->options.watchdog_us, e->cpu, e->worker_count, e->options.notify);
+    if (!w->bound_ns) return;
+    log_info("watchdog: the service manager wants a sign of life every %llu ms",
+             (unsigned long long)(w->bound_ns / 1000000));
+    uv_timer_start(&e->watchdog_timer, on_watchdog, 0, watchdog_gap_ms(w));
+}
+
 void engine_run(struct engine *e)
 {
     if (e->options.notify) e->options.notify("READY=1");
+    start_watchdog(e);
     e->running = e->has_run = true;
     atomic_store(&e->readiness.turned_ns, clock_read_ns(e->clock));
     atomic_store(&e->readiness.phase, LIFE_SERVING);

@@ -19,6 +19,8 @@ struct engine_options {
     unsigned setting_count;
     int inherited_fd;    /* a listening socket made by systemd, or -1 */
     bool handle_signals; /* SIGTERM and SIGINT drain, then stop; SIGHUP reads the settings again */
+    /* How long the service manager waits for a sign of life (watchdog.h); 0: it does not. */
+    uint64_t watchdog_us;
     /* Reports the state to the service manager; may be NULL. */
     void (*notify)(const char *state);
 };

@@ -192,6 +192,7 @@ int main(int argc, char **argv)
     engine_options.settings = a.settings;
     engine_options.setting_count = a.setting_count;
     engine_options.notify = notify;
+    if (sd_watchdog_enabled(1, &engine_options.watchdog_us) <= 0) engine_options.watchdog_us = 0;
 
     struct engine *e;
     struct failure f = {0};

@@ -19,8 +19,16 @@
 #define PIECE_NS UINT64_C(1000000)
 enum { SHORTER_TIMES = 3, INSIDE_MAX = 6 };
 
+/* Written by its worker alone; on a cache line of its own. */
+struct pulse {
+    atomic_uint beats;
+    atomic_bool busy;
+    char unused[56];
+};
+
 struct workers {
     struct backend backend;
+    struct pulse pulses[WORKERS_MAX];
     struct done *done;
     pthread_mutex_t lock;
     pthread_cond_t work;
@@ -47,6 +55,26 @@ struct seat {
     uint32_t depth;
     uint64_t since_ns; /* when it began with what it does, or went on with it */
 };
+
+static void beat(const struct seat *s)
+{
+    atomic_uint *beats = &s->workers->pulses[s->number].beats;
+    atomic_store_explicit(beats, atomic_load_explicit(beats, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+/* A worker that sleeps is not stuck. */
+static void set_busy(const struct seat *s, bool busy)
+{
+    atomic_store_explicit(&s->workers->pulses[s->number].busy, busy, memory_order_relaxed);
+}
+
+struct worker_pulse workers_pulse(const struct backend *b, uint32_t worker)
+{
+    const struct pulse *p = &((const struct workers *)b)->pulses[worker];
+    return (struct worker_pulse){atomic_load_explicit(&p->busy, memory_order_relaxed),
+                                 atomic_load_explicit(&p->beats, memory_order_relaxed)};
+}
 
 /* Claims the next part of j; called under the lock. */
 static uint32_t claim(struct work_queue *q, struct job *j)
@@ -109,6 +137,7 @@ static void run_part(struct seat *s, struct job *j, uint32_t part)
 {
     for (;;) {
         steps_try_part(j, part, s->number);
+        beat(s);
         if (atomic_fetch_sub_explicit(&j->parts_left, 1, memory_order_acq_rel) > 1) return;
         if (has_outgrown(s, j)) {
             put_back(s->workers, j);
@@ -130,10 +159,12 @@ static void take(struct seat *s, struct job *j)
     else
         part = claim(&w->queue, j);
     pthread_mutex_unlock(&w->lock);
+    beat(s);
     s->spent_ns[s->depth] = 0;
     s->jobs[s->depth++] = j;
     if (!fresh || advance(w, j)) run_part(s, j, part);
     s->depth--;
+    beat(s);
     pthread_mutex_lock(&w->lock);
 }
 
@@ -165,6 +196,7 @@ static void give_way(struct seat *s, uint64_t now_ns)
 static void check_yield(struct yielder *p)
 {
     struct seat *s = (struct seat *)p;
+    beat(s);
     if (s->depth == INSIDE_MAX) return;
     uint64_t now_ns = clock_now_ns();
     if (now_ns - s->since_ns >= PIECE_NS) give_way(s, now_ns);
@@ -175,6 +207,7 @@ static void work(struct workers *w, uint32_t worker)
     struct seat seat = {.yielder = {.check = check_yield}, .workers = w, .number = worker};
     yield_now = &seat.yielder;
     seat.since_ns = clock_now_ns();
+    set_busy(&seat, true);
     pthread_mutex_lock(&w->lock);
     for (;;) {
         struct job *j = work_queue_choose(&w->queue);
@@ -187,8 +220,11 @@ static void work(struct workers *w, uint32_t worker)
         }
         if (w->stop) break;
         w->sleeping++;
+        set_busy(&seat, false);
         pthread_cond_wait(&w->work, &w->lock);
         w->sleeping--;
+        beat(&seat);
+        set_busy(&seat, true);
         seat.since_ns = clock_now_ns();
     }
     pthread_mutex_unlock(&w->lock);

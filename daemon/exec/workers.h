@@ -31,6 +31,14 @@ static inline void workers_run(struct backend *b, struct job *j, void (*step)(st
 /* As workers_run, but on the calling thread, as worker 0; j does not pass through done. */
 void workers_run_here(struct job *j, void (*step)(struct job *j));
 
+/* Whether a worker has work, and a number that changes with each part, step and yield_check: one
+ * that has work and whose number stays is stuck. Any thread may ask. */
+struct worker_pulse {
+    bool busy;
+    uint32_t beats;
+};
+struct worker_pulse workers_pulse(const struct backend *b, uint32_t worker);
+
 /* Returns how many processors this process may use. */
 uint32_t workers_usable_processors(void);
 

@@ -345,6 +345,34 @@ Test(lifecycle_signals, notifies_the_service_manager)
     unlink(path);
 }
 
+/* WATCHDOG_USEC: the loop tells of itself, and no longer once the process stands still. */
+Test(lifecycle_signals, feeds_the_watchdog_while_it_runs)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/engram-watchdog.%d", getpid());
+    int fd = bind_notify(path);
+    setenv("NOTIFY_SOCKET", path, 1);
+    setenv("WATCHDOG_USEC", "200000", 1);
+    struct daemon_process d;
+    daemon_start(&d, NULL);
+    expect_notice(fd, "READY=1");
+    for (int i = 0; i < 3; i++)
+        expect_notice(fd, "WATCHDOG=1");
+    process_pause(d.pid);
+    char rest[64];
+    while (recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0)
+        continue;
+    wait_ms(250); /* longer than between three feedings */
+    cr_expect_lt(recv(fd, rest, sizeof rest, MSG_DONTWAIT), 0, "fed by a daemon that is stopped");
+    kill(d.pid, SIGCONT);
+    expect_notice(fd, "WATCHDOG=1");
+    kill(d.pid, SIGTERM);
+    cr_assert_eq(wait_end(&d), 0);
+    daemon_clean(&d);
+    close(fd);
+    unlink(path);
+}
+
 /* LISTEN_FDS: the socket is there before the daemon, and stays after it. */
 Test(lifecycle_signals, inherits_a_listening_socket)
 {
