@@ -123,15 +123,20 @@ class Daemon:
 
 
 def ask(where, path, method="GET", headers=None, body=None):
-    """where: (host, port), or the path of a socket. Returns status, text, headers."""
-    c = UnixHttp(where) if isinstance(where, str) else http.client.HTTPConnection(
-        *where, timeout=GIVE_UP_S)
-    try:
-        c.request(method, path, body=body, headers=headers or {})
-        r = c.getresponse()
-        return r.status, r.read().decode(), r.headers
-    finally:
-        c.close()
+    """where: (host, port), or the path of a socket. Returns status, text, headers. A loop that did
+    not turn for a second, which a busy machine may do to it, is asked again."""
+    end = time.monotonic() + GIVE_UP_S
+    while True:
+        c = UnixHttp(where) if isinstance(where, str) else http.client.HTTPConnection(
+            *where, timeout=GIVE_UP_S)
+        try:
+            c.request(method, path, body=body, headers=headers or {})
+            r = c.getresponse()
+            found = r.status, r.read().decode(), r.headers
+        finally:
+            c.close()
+        if found[:2] != (503, "loop\n") or time.monotonic() > end:
+            return found
 
 
 def connect(where):

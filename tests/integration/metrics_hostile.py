@@ -136,12 +136,8 @@ def start_bench(d, seconds):
 
 
 def p99(text):
-    """Of bench's line, in any unit."""
-    for line in text.splitlines():
-        for key, value in json.loads(line).items():
-            if "p99" in key:
-                return value
-    return None
+    """In milliseconds."""
+    return json.loads(text.splitlines()[-1])["p99_ns"] / 1e6
 
 
 def main():
@@ -183,7 +179,7 @@ def main():
             seen[status] = seen.get(status, 0) + n
     if bench:
         meanwhile = p99(bench.communicate(timeout=GIVE_UP_S * 10)[0])
-        print("kNN's p99: %s before, %s meanwhile" % (before, meanwhile))
+        print("kNN's p99: %.2f ms before, %.2f ms meanwhile" % (before, meanwhile))
     if not any(wanted):
         wrong.append("kNN found nothing to compare")
     end = time.monotonic() + GIVE_UP_S
