@@ -86,7 +86,10 @@ def everything(t):
     check(termios.tcgetattr(s.slave) == s.before, "the terminal is as it was after a signal")
     said = t.run("top").stdout
     check("\033" not in said and "operation" in said, "no terminal, no control: " + said)
+    check("as file and command line say" in t.run("doctor").stdout, "settings are fine")
+    t.run("config", "set", "batch.wait_us", "100")
     said = t.run("doctor").stdout
+    check("1 set while the daemon runs" in said, said)
     check(" fine, " in said.splitlines()[-1] and said.splitlines()[-1].endswith("0 bad"), said)
 
 

@@ -95,6 +95,40 @@ Test(settings, an_operator_sets_and_others_see, .timeout = 900)
     scene_close(&s);
 }
 
+static void write_file(const char *path, int connections)
+{
+    FILE *f = fopen(path, "w");
+    cr_assert(f);
+    fprintf(f, "{\"batch\": {\"wait_us\": 300}, \"limits\": {\"connections\": %d}}", connections);
+    fclose(f);
+}
+
+Test(settings, the_file_is_read_again, .timeout = 900)
+{
+    struct scene s;
+    char path[] = "/tmp/engram-settings-XXXXXX", option[64];
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    write_file(path, 40);
+    snprintf(option, sizeof option, "--config=%s", path);
+    scene_open(&s, (const char *[]){option, NULL});
+    ea_client *c = open_as(&s, "mine", false);
+    cr_assert_eq(find(c, "batch.wait_us").source, EA_SETTING_FILE);
+    cr_assert_eq(ea_config_set(c, "batch.wait_us", "7", NULL, NULL), EA_OK);
+    write_file(path, 41);
+    kill(s.daemon.pid, SIGHUP);
+    wait_logged(&s.daemon, "want a restart");
+    ea_setting wait = find(c, "batch.wait_us"), connections = find(c, "limits.connections");
+    cr_assert(wait.source == EA_SETTING_FILE && !strcmp(wait.value, "300"));
+    cr_assert(connections.wants_restart && !connections.live);
+    cr_assert_str_eq(connections.value, "40");
+    cr_assert_str_eq(connections.asked, "41");
+    unlink(path);
+    ea_close(c);
+    scene_close(&s);
+}
+
 Test(settings, a_quota_that_is_set_holds, .timeout = 900)
 {
     struct scene s;

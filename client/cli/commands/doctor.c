@@ -232,6 +232,29 @@ static void look_at_work(struct doctor *d)
              format_count(&a, s->errors_total), format_many(&b, s->requests_total, "request"));
 }
 
+/* What the file says and the daemon does not do yet, and the other way round. */
+static void look_at_settings(struct doctor *d)
+{
+    ea_setting *list = NULL;
+    size_t count = 0, waiting = 0, set = 0;
+    const char *name = "";
+    if (ea_config_get(d->cli->client, &list, &count)) return; /* a daemon that is older */
+    for (size_t i = 0; i < count; i++) {
+        set += list[i].source == EA_SETTING_SET;
+        if (!list[i].wants_restart) continue;
+        waiting++;
+        name = list[i].name;
+    }
+    if (waiting)
+        tell(d, LOOK, "settings", "a restart; engram-accel config get shows them",
+             "%zu of the file not in use yet, such as %s", waiting, name);
+    if (set)
+        tell(d, LOOK, "settings", "write into the file what is to stay",
+             "%zu set while the daemon runs, until it reads its file again or stops", set);
+    if (!waiting && !set) tell(d, FINE, "settings", "", "as file and command line say");
+    ea_settings_free(list);
+}
+
 static int doctor_run(struct cli *cli, const struct command *self, int argc, char **argv)
 {
     struct doctor *d = calloc(1, sizeof *d);
@@ -251,6 +274,7 @@ static int doctor_run(struct cli *cli, const struct command *self, int argc, cha
         look_at_socket(d);
         look_at_driver(d);
         look_at_cards(d);
+        look_at_settings(d);
         look_at_work(d);
         if (cli->json) json_end(&d->json);
         if (!cli->json)
