@@ -270,7 +270,7 @@ def shows(t):
     with open("slow.csv", "w", encoding="utf-8") as f:
         f.writelines("%d,%d\n" % (i, i + 1) for i in range(3000))
     for words, says in ((("norms", "slow.csv", "--out", "no.npy"), b"3,000 rows"),
-                        (("load", "slow", "slow.csv", "--create", "--metric", "l2"), b"KiB/s"),
+                        (("load", "slow", "slow.csv", "--create", "--metric", "l2"), b"B/s"),
                         (("fetch", "slow", "1", "2", "--out", "f.npy"), b"2 / 2 rows"),
                         (("delete", "slow", "1", "2"), b"100 %"),
                         (("ping", "--count", "3"), b"3 / 3"),
