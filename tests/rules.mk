@@ -104,7 +104,8 @@ run-coverage: tests
 	tests/coverage $(BUILD) && exit $$code
 
 # The unit tests and corpora that are about them suffice for the parsers.
-PARSER_BIN := $(filter %/test_base %/test_wire %/test_client %/test_cli,$(CHECK_BIN)) $(REPLAY_BIN)
+PARSER_BIN := $(filter %/test_base %/test_http %/test_wire %/test_client %/test_cli,\
+              $(CHECK_BIN)) $(REPLAY_BIN)
 ## parsers: line coverage of the parsers of foreign bytes alone, by unit tests and corpora
 parsers:
 	@.ci/install-deps build test coverage

@@ -14,7 +14,7 @@ import urllib.parse
 import urllib.request
 
 import metrics_selectors as selectors
-from metrics_daemon import Daemon, GIVE_UP_S, ask
+from metrics_daemon import Daemon, GIVE_UP_S, ask, connect
 
 BUILD = sys.argv[1]
 PROMETHEUS = "config/prometheus/"
@@ -46,12 +46,12 @@ class Server:
         self.folder = tempfile.mkdtemp(prefix="engram-prometheus-")
         self.at = "http://127.0.0.1:%d" % free_port()
         with open(selectors.RULES, encoding="utf-8") as f:
-            rules = re.sub(r"for: \d+m", "for: 0s", re.sub(r"\[(5|10)m\]", "[10s]", f.read()))
+            rules = re.sub(r"for: \d+m", "for: 0s", re.sub(r"\[(5|10)m\]", "[3s]", f.read()))
         with open(self.folder + "/rules.yml", "w", encoding="utf-8") as f:
             f.write(rules)
         with open(self.folder + "/settings.yml", "w", encoding="utf-8") as f:
-            f.write("global: {scrape_interval: 500ms, scrape_timeout: 500ms, "
-                    "evaluation_interval: 500ms}\n"
+            f.write("global: {scrape_interval: 200ms, scrape_timeout: 200ms, "
+                    "evaluation_interval: 200ms}\n"
                     "rule_files: [rules.yml]\n"
                     "scrape_configs:\n  - job_name: engram-accel\n"
                     "    static_configs: [{targets: ['%s:%d']}]\n" % target)
@@ -72,16 +72,19 @@ class Server:
         except (urllib.error.URLError, ConnectionError):
             return 0
 
-    def until(self, expression, what):
+    def until(self, expression, what, meanwhile=lambda: None):
         end = time.monotonic() + GIVE_UP_S
         while not self.count(expression):
             if time.monotonic() > end:
                 check(False, "%s: nothing for %s" % (what, expression))
                 return
+            meanwhile()
             time.sleep(0.1)
 
-    def fires(self, alert):
-        self.until('ALERTS{alertname="%s",alertstate="firing"}' % alert, "alert")
+    def fires(self, alert, fault=lambda: None):
+        """Has fault happen again and again until the alert has fired."""
+        self.until('count_over_time(ALERTS{alertname="%s",alertstate="firing"}[10m])' % alert,
+                   "alert", fault)
 
     def stop(self):
         self.process.terminate()
@@ -108,8 +111,9 @@ def gpu_process(d):
 def main():
     promtool("check", "rules", selectors.RULES)
     promtool("test", "rules", PROMETHEUS + "engram-accel.tests.yml")
-    d = Daemon(BUILD, "metrics.open=true", "metrics.listen=127.0.0.1:0", "gpu.force=gpu",
-               "limits.connections=8", "limits.connections_kept=0", "peers.connections=8")
+    d = Daemon(BUILD, "metrics.open=true", "metrics.listen=127.0.0.1:%d" % free_port(),
+               "gpu.force=gpu", "spaces.beta.queue=1", "limits.connections=8",
+               "limits.connections_kept=0")
     d.settings[0] = "gpu.devices=sim"
     d.start()
     server = Server(d.address())
@@ -126,7 +130,7 @@ def main():
                 load_again(d)
         check(not left, "no series for %s" % left[:10])
         for title, expression in selectors.panels():
-            shown = expression.replace("$instance", ".*").replace("$__rate_interval", "10s")
+            shown = expression.replace("$instance", ".*").replace("$__rate_interval", "3s")
             check(server.get("/api/v1/query", query=shown)["resultType"] == "vector", title)
         promtool("check", "metrics", text=ask(d.address(), "/metrics")[1])
 
@@ -134,12 +138,26 @@ def main():
             os.kill(gpu_process(d), signal.SIGKILL)
             server.until("engram_accel_gpu_restarts_total >= %d" % times, "a new process")
         server.fires("EngramAccelGpuRestarts")
-        for _ in range(10):
-            d.tool_any("knn", "missing", "--query-id", "7")
-        server.fires("EngramAccelErrors")
-        d.process.send_signal(signal.SIGKILL)
-        d.process.wait(GIVE_UP_S)
-        server.fires("EngramAccelDown")
+        server.fires("EngramAccelErrors", lambda: d.tool_any("knn", "missing", "--query-id", "7"))
+        refused = subprocess.Popen(
+            [BUILD + "/engram-accel", "--socket", d.socket, "--space", "beta", "bench", "--rows",
+             "2000", "--depth", "64", "--seconds", "600"], stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL)
+        server.fires("EngramAccelRefusing")
+        refused.kill()
+        refused.wait(GIVE_UP_S)
+        crowd = [connect(d.socket) for _ in range(8)]
+        server.fires("EngramAccelConnectionsRefused", lambda: connect(d.socket).close())
+        for s in crowd:
+            s.close()
+        for times in (1, 2, 3):
+            d.process.send_signal(signal.SIGKILL)
+            d.process.wait(GIVE_UP_S)
+            if times == 1:
+                server.fires("EngramAccelDown")
+            d.start()
+            server.until("changes(process_start_time_seconds[15m]) >= %d" % times, "another start")
+        server.fires("EngramAccelRestarting")
     finally:
         server.stop()
         d.process.kill()
