@@ -154,6 +154,15 @@ typedef struct ea_meta {
     uint64_t screened, survived, read_bytes;
 } ea_meta;
 
+/* What kNN on one backend did with rows in int8 (screen.memory), since the daemon began. */
+typedef struct ea_screens {
+    uint64_t searches, queries;  /* requests, or several that ran as one, that asked them first */
+    uint64_t screened, survived; /* as in ea_meta */
+    uint64_t read_bytes;
+    /* searches that too many rows survived, so that others did without; and those others */
+    uint64_t useless, rested;
+} ea_screens;
+
 /* The result of a call that returns tensors. Zero it before its first use; a call frees what it
  * held. */
 typedef struct ea_result {

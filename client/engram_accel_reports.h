@@ -19,6 +19,7 @@ enum {
     EA_BACKENDS = 4,
     EA_PEERS_MAX = 16
 };
+enum { EA_SCREENS_MAX = 16 };
 enum { EA_COSTS_MAX = 32, EA_CROSSOVERS_MAX = 4, EA_DECISIONS_MAX = 64 };
 
 /* The fields that describe the card are 0 or empty until its process has been ready once. */
@@ -139,6 +140,11 @@ typedef struct ea_peer_stats {
     /* requests, for peers.queue; connections; bodies, for want of memory or peers.body_mib */
     uint64_t refused_queue, refused_connections, refused_bodies;
 } ea_peer_stats;
+/* What kNN over a collection of this space did with rows in int8. */
+typedef struct ea_collection_screens {
+    char name[65];
+    ea_screens cpu, gpu;
+} ea_collection_screens;
 typedef struct ea_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
@@ -165,6 +171,9 @@ typedef struct ea_stats {
     /* of this space: attractors, what they have learned, and what weights and dentate matrices
      * take */
     uint64_t attractors, attractor_patterns, attractor_bytes;
+    /* of collections with such searches, the ones with the most first; others are left out */
+    uint32_t screens_count, screens_left_out;
+    ea_collection_screens screens[EA_SCREENS_MAX];
 } ea_stats;
 EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 EA_API ea_status ea_get_stats_send(ea_client *c, const ea_send_options *how,
@@ -296,7 +305,9 @@ typedef struct ea_explanation {
     uint64_t decisions_total; /* of all spaces, since the start */
     uint32_t operation_count, decision_count;
     ea_operation_cost operations[EA_COSTS_MAX];
-    ea_decision decisions[EA_DECISIONS_MAX]; /* the newest first */
+    ea_decision decisions[EA_DECISIONS_MAX];  /* the newest first */
+    uint32_t screens_count, screens_left_out; /* as in ea_stats */
+    ea_collection_screens screens[EA_SCREENS_MAX];
 } ea_explanation;
 /* Explains where requests run: the model, and at most `last` (0..64) decisions of this space. */
 EA_API ea_status ea_explain(ea_client *c, uint32_t last, ea_explanation *out);

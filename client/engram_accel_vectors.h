@@ -26,6 +26,16 @@ typedef struct ea_collection_info {
     uint64_t shadow_rows, shadow_bytes;
     double shadow_lost;
     uint64_t shadow_age_us, shadow_screened, shadow_passed;
+    /* What follows ea_collection_describe alone knows. Searches that will do without the host's
+     * rows in int8, because they were of no use lately; and of the rows in int8 of its replica, on
+     * GPU vram_gpu: how many, their VRAM, what rounding took (0: not measured yet), the age of
+     * their centre, and how many searches will do without them. */
+    uint64_t shadow_rests;
+    uint64_t vram_shadow_rows, vram_shadow_bytes;
+    double vram_shadow_lost;
+    uint64_t vram_shadow_age_us, vram_shadow_rests;
+    uint32_t vram_gpu;
+    ea_screens screens_cpu, screens_gpu;
 } ea_collection_info;
 
 /* dimension 1..EA_DIMENSION_MAX. ALREADY_EXISTS. out may be NULL. */

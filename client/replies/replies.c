@@ -295,6 +295,21 @@ void ea_reply_collection(const engram_accel_v1_CollectionInfo *m, ea_collection_
     memcpy(out->name, m->name, sizeof out->name);
 }
 
+static void take_described(const engram_accel_v1_CollectionDescribeReply *m,
+                           ea_collection_info *out)
+{
+    const engram_accel_v1_CardShadow *s = &m->card_shadow;
+    out->shadow_rests = m->shadow_rests;
+    out->vram_shadow_rows = s->rows;
+    out->vram_shadow_bytes = s->bytes;
+    out->vram_shadow_lost = s->lost;
+    out->vram_shadow_age_us = s->age_ms * 1000;
+    out->vram_shadow_rests = s->rests;
+    out->vram_gpu = s->gpu;
+    out->screens_cpu = ea_report_screens(&m->screens.cpu);
+    out->screens_gpu = ea_report_screens(&m->screens.gpu);
+}
+
 /* Create and describe differ in the field that holds the collection. */
 static ea_status parse_collection(struct client_request *r, const void *message, uint32_t bytes,
                                   struct note *note)
@@ -311,6 +326,7 @@ static ea_status parse_collection(struct client_request *r, const void *message,
     if (creates ? !create.has_collection : !describe.has_collection)
         return ea_reply_broken(note, "names no collection");
     ea_reply_collection(creates ? &create.collection : &describe.collection, r->answer);
+    if (!creates) take_described(&describe, r->answer);
     return EA_OK;
 }
 

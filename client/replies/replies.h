@@ -64,6 +64,7 @@ ea_meta ea_reply_meta(const engram_accel_v1_Meta *m, uint64_t instance);
 
 /* ---- reports.c, graph.c: messages -> public structs ---- */
 
+ea_screens ea_report_screens(const engram_accel_v1_Screens *m);
 void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out);
 void ea_report_space(const engram_accel_v1_SpaceStats *m, ea_space_stats *out);
 void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out);

@@ -183,6 +183,31 @@ static void take_peers(const engram_accel_v1_StatsReply *m, ea_stats *out)
     }
 }
 
+ea_screens ea_report_screens(const engram_accel_v1_Screens *m)
+{
+    return (ea_screens){
+        .searches = m->searches,
+        .queries = m->queries,
+        .screened = m->screened,
+        .survived = m->survived,
+        .read_bytes = m->read_bytes,
+        .useless = m->useless,
+        .rested = m->rested,
+    };
+}
+
+static uint32_t take_screens(const engram_accel_v1_CollectionScreens *m, uint32_t count,
+                             ea_collection_screens *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        out[i] = (ea_collection_screens){.cpu = ea_report_screens(&m[i].cpu),
+                                         .gpu = ea_report_screens(&m[i].gpu)};
+        memcpy(out[i].name, m[i].name, sizeof out[i].name);
+        ea_text_plain(out[i].name);
+    }
+    return count;
+}
+
 void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
 {
     *out = (ea_stats){
@@ -227,6 +252,8 @@ void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
     ea_report_space(&m->space, &out->space);
     take_scheduler(m, out);
     take_peers(m, out);
+    out->screens_left_out = m->screens_left_out;
+    out->screens_count = take_screens(m->screens, m->screens_count, out->screens);
 }
 
 /* ---- explain ---- */
@@ -316,4 +343,6 @@ void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *ou
         take_cost(&m->operations[i], &out->operations[i]);
     for (uint32_t i = 0; i < out->decision_count; i++)
         take_decision(&m->decisions[i], &out->decisions[i]);
+    out->screens_left_out = m->screens_left_out;
+    out->screens_count = take_screens(m->screens, m->screens_count, out->screens);
 }

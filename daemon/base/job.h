@@ -15,6 +15,7 @@
 #include <uthash.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/job_screen.h"
 #include "daemon/base/operations.h"
 #include "daemon/base/progress.h"
 #include "daemon/base/status.h"
@@ -328,15 +329,6 @@ struct job_gpu {
     struct heap_block staging[JOB_OPERANDS];
     struct row_places *places; /* held, or NULL (cards/row_places.h) */
     enum reason withheld;      /* not NONE: its uploads were ordered, but the run could not be */
-};
-
-/* What a kNN did with rows in int8 (kernels/shadow.h); all 0: nothing. Of several jobs that ran as
- * one, all of them together. */
-struct job_screen {
-    uint64_t screened, survived; /* pairs of a query and a row; those whose rows were scored then */
-    uint64_t read_bytes;         /* of rows, in either form */
-    bool useless;                /* too many survived: some of the next searches will do without */
-    bool rested;                 /* it did without for that reason */
 };
 
 struct job {

@@ -21,6 +21,7 @@
 #include "daemon/exec/done.h"
 #include "daemon/cards/process.h"
 #include "daemon/store/resident.h"
+#include "daemon/store/shadow.h"
 
 enum { GPU_MAX = 16, GPU_JOBS_MAX = 256 };
 
@@ -124,6 +125,9 @@ void replica_forget(struct backend *b, struct resident *of);
 /* The VRAM of a resident's replicas, on all GPUs together, and the version of the newest one. */
 struct replica_info {
     uint64_t bytes, version; /* 0, 0: it has none */
+    uint32_t card;           /* that has it */
+    struct shadow_info
+        shadow; /* of its rows in int8, as its process says; rows 0: there are none */
 };
 struct replica_info replica_info(const struct backend *b, const struct resident *of);
 

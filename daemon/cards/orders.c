@@ -250,6 +250,7 @@ static struct job_screen screen_of_run(const struct order_run *run, const struct
     did.useless = c->screen & SCREEN_USELESS;
     if (!(c->screen & SCREEN_ASKED)) return did;
     uint64_t row_bytes = vector_stride(run->dimension) * sizeof(float);
+    did.queries = run->query_count;
     did.screened = run->query_count * run->row_count;
     did.survived = c->number < did.screened ? c->number : did.screened;
     uint64_t most = 2 * row_bytes * did.screened;

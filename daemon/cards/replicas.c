@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
@@ -63,11 +64,37 @@ bool replica_wants_upload(const struct backend *b, const struct resident *of)
                                 : clock_read_ns(g->options.clock) >= r->retry_ns;
 }
 
+/* The process may write anything there at any time. */
+static struct shadow_info shadow_of(const struct cards *g, const struct card_replica *r)
+{
+    struct shadow_info info = {0};
+    if (!card_is_ready(r->card)) return info;
+    struct share *share = gpu_process_share(r->card->process);
+    struct share_shadow *s = &share->shadow_of[r->number % SHARE_SHADOWS];
+    if (atomic_load_explicit(&s->replica, memory_order_acquire) != r->number) return info;
+    uint64_t rows = atomic_load_explicit(&s->rows, memory_order_acquire);
+    uint64_t made_ns = atomic_load_explicit(&s->made_ns, memory_order_acquire);
+    uint64_t lost = atomic_load_explicit(&s->lost, memory_order_acquire);
+    info.bytes = atomic_load_explicit(&s->bytes, memory_order_acquire);
+    info.rests = atomic_load_explicit(&s->rests, memory_order_acquire);
+    if (!rows || atomic_load_explicit(&s->replica, memory_order_relaxed) != r->number)
+        return (struct shadow_info){0};
+    uint64_t now_ns = clock_read_ns(g->options.clock);
+    info.rows = rows;
+    info.age_ns = now_ns > made_ns ? now_ns - made_ns : 0;
+    memcpy(&info.lost, &lost, sizeof lost);
+    if (!(info.lost >= 0 && info.lost <= 1e9)) info.lost = 0;
+    return info;
+}
+
 struct replica_info replica_info(const struct backend *b, const struct resident *of)
 {
     const struct card_replica *r = replica_of(of);
     if (!replica_has_build(r)) return (struct replica_info){0};
-    return (struct replica_info){r->bytes, r->out ? 0 : r->version};
+    return (struct replica_info){.bytes = r->bytes,
+                                 .version = r->out ? 0 : r->version,
+                                 .card = r->card->number,
+                                 .shadow = shadow_of((const struct cards *)b, r)};
 }
 
 uint64_t replicas_space_bytes(const struct backend *b, const struct space *s)

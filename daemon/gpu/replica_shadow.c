@@ -1,5 +1,7 @@
 #include "daemon/gpu/replica_shadow.h"
 
+#include <string.h>
+
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/gpu/replica.h"
@@ -21,6 +23,22 @@ static bool wanted(const struct gpu *g, const struct replica *r)
             g->ops->shadow_suits(g->device, r->dimension, 1, 1, r->rows));
 }
 
+void replica_shadow_tell(struct gpu *g, const struct replica *r)
+{
+    struct share_shadow *to = &g->share->shadow_of[r->id % SHARE_SHADOWS];
+    const struct replica_shadow *s = &r->shadow;
+    uint64_t lost;
+    if (r->successor) return; /* the newest version alone is told of */
+    memcpy(&lost, &s->lost, sizeof lost);
+    atomic_store_explicit(&to->replica, 0, memory_order_relaxed); /* until it is all there */
+    atomic_store_explicit(&to->rows, s->whole ? s->coded : 0, memory_order_release);
+    atomic_store_explicit(&to->bytes, replica_shadow_bytes(r), memory_order_release);
+    atomic_store_explicit(&to->made_ns, s->made_ns, memory_order_release);
+    atomic_store_explicit(&to->lost, lost, memory_order_release);
+    atomic_store_explicit(&to->rests, s->exact_left, memory_order_release);
+    atomic_store_explicit(&to->replica, r->id, memory_order_release);
+}
+
 /* ---- memory ---- */
 
 bool replica_shadow_drop(struct gpu *g, struct replica *r)
@@ -32,6 +50,7 @@ bool replica_shadow_drop(struct gpu *g, struct replica *r)
     for (int i = replica_own_ranges(r); i < RANGES_MAX; i++)
         g->ops->range_release(g->device, &r->ranges[i]);
     replica_account(g, r, before);
+    replica_shadow_tell(g, r);
     return true;
 }
 
@@ -180,21 +199,29 @@ static enum device_result code(struct gpu *g, struct replica *r, uint64_t first,
     return result == DEVICE_OK ? sum(g, r, first, end, false, stream) : result;
 }
 
+/* whole: each row but first .. end - 1 is coded. Returns whether all of them are. */
+static bool follow(struct gpu *g, struct replica *r, bool whole, uint64_t first, uint64_t end,
+                   device_stream stream)
+{
+    if (!wanted(g, r)) {
+        if (r->holders <= 1) replica_shadow_drop(g, r);
+        return false;
+    }
+    r->shadow.tried_ns = clock_read_ns(g->clock);
+    if (!fit(g, r, stream)) return false;
+    if (!whole) first = 0;
+    if (!whole || end > r->rows) end = r->rows;
+    if (!whole && !gpu_ok(g, begin(g, r, replica_rows(r), stream))) return false;
+    return gpu_ok(g, code(g, r, first, end, stream));
+}
+
 void replica_shadow_follow(struct gpu *g, struct replica *r, uint64_t first, uint64_t end,
                            device_stream stream)
 {
     bool whole = r->shadow.whole;
     r->shadow.whole = false;
-    if (!wanted(g, r)) {
-        if (r->holders <= 1) replica_shadow_drop(g, r);
-        return;
-    }
-    r->shadow.tried_ns = clock_read_ns(g->clock);
-    if (!fit(g, r, stream)) return;
-    if (!whole) first = 0;
-    if (!whole || end > r->rows) end = r->rows;
-    if (!whole && !gpu_ok(g, begin(g, r, replica_rows(r), stream))) return;
-    r->shadow.whole = gpu_ok(g, code(g, r, first, end, stream));
+    r->shadow.whole = follow(g, r, whole, first, end, stream);
+    replica_shadow_tell(g, r);
 }
 
 void replica_shadow_retry(struct gpu *g, struct replica *r, device_stream stream)
@@ -264,6 +291,7 @@ enum device_result replica_shadow_take(struct gpu *g, struct replica *r, const f
     s->coded = count && end > coded ? end : coded;
     if (r->version && s->coded < r->rows) return DEVICE_ERROR;
     s->whole = r->version != 0;
+    replica_shadow_tell(g, r);
     return DEVICE_OK;
 }
 
@@ -315,14 +343,16 @@ bool replica_shadow_helps_direct(const struct gpu *g, const struct replica *r, u
     return may_help(g, r) && g->ops->shadow_direct_suits(g->device, r->dimension, k, r->rows);
 }
 
-bool replica_shadow_rest(struct replica *r)
+bool replica_shadow_rest(struct gpu *g, struct replica *r)
 {
     if (!r->shadow.exact_left) return false;
     r->shadow.exact_left--;
+    replica_shadow_tell(g, r);
     return r->shadow.whole;
 }
 
-bool replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t passed, uint64_t redone)
+bool replica_shadow_learn(struct gpu *g, struct replica *r, uint64_t query_count, uint64_t passed,
+                          uint64_t redone)
 {
     struct replica_shadow *s = &r->shadow;
     uint64_t pairs = query_count * r->rows;
@@ -335,5 +365,6 @@ bool replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t pass
     s->exact_next = s->exact_next ? 2 * s->exact_next : EXACT_FIRST;
     if (s->exact_next > EXACT_MOST) s->exact_next = EXACT_MOST;
     s->exact_left = s->exact_next;
+    replica_shadow_tell(g, r);
     return false;
 }

@@ -49,11 +49,13 @@ bool replica_shadow_helps(const struct gpu *g, const struct replica *r, uint64_t
 /* The same of a search whose query travels with the launch. */
 bool replica_shadow_helps_direct(const struct gpu *g, const struct replica *r, uint32_t k);
 /* Counts a search that did without it. True: because it was of no use lately. */
-bool replica_shadow_rest(struct replica *r);
+bool replica_shadow_rest(struct gpu *g, struct replica *r);
 /* Remembers how many of the pairs passed, and for how many queries it was of no use. False: too
  * many, and some of the next searches are to do without it. */
-bool replica_shadow_learn(struct replica *r, uint64_t query_count, uint64_t passed,
+bool replica_shadow_learn(struct gpu *g, struct replica *r, uint64_t query_count, uint64_t passed,
                           uint64_t redone);
+/* Tells the front what there is: r->shadow has changed. */
+void replica_shadow_tell(struct gpu *g, const struct replica *r);
 struct cuda_shadow replica_shadow(const struct replica *r);
 
 #endif

@@ -128,7 +128,7 @@ uint64_t run_knn_rate(const struct gpu *g, const struct task *t);
 void run_fill_rest(uint64_t *ids, float *scores, uint32_t count, uint32_t k);
 /* Tells what t, which asked a shadow, found there; its read_bytes are those gone through. Queries
  * that were asked again were scored with all rows. */
-void run_tell_screen(struct task *t);
+void run_tell_screen(struct gpu *g, struct task *t);
 
 /* ---- run_rows.c ---- */
 

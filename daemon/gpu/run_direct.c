@@ -88,7 +88,7 @@ static bool through_shadow(struct gpu *g, struct task *t)
     if (replica_shadow_helps_direct(g, t->replica, r->k) &&
         g->ops->shadow_direct_scratch(r->row_count) <= t->plan.scratch_bytes)
         return true;
-    if (replica_shadow_rest(t->replica)) t->screen = SCREEN_RESTED;
+    if (replica_shadow_rest(g, t->replica)) t->screen = SCREEN_RESTED;
     return false;
 }
 
@@ -163,7 +163,7 @@ static enum order_result direct_drain(struct gpu *g, struct task *t, const char 
     if (!t->shadowed) return RESULT_OK;
     t->passed = cells_number(&t->cells, t->cells.count - 1);
     t->read_bytes = shadow_bytes(t->order.run.dimension, t->order.run.row_count);
-    run_tell_screen(t);
+    run_tell_screen(g, t);
     return RESULT_OK;
 }
 

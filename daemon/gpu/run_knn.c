@@ -241,7 +241,7 @@ static enum device_result begin(struct gpu *g, struct task *t)
     replica_shadow_retry(g, r, t->lane->stream);
     t->shadowed = replica_shadow_helps(g, r, t->pass_queries, t->order.run.k);
     if (!t->shadowed) {
-        if (replica_shadow_rest(r)) t->screen = SCREEN_RESTED;
+        if (replica_shadow_rest(g, r)) t->screen = SCREEN_RESTED;
         return DEVICE_OK;
     }
     return g->ops->clear(g->device, run_out_at(g, t, OUT_WORK), sizeof(struct cuda_topk_work),
@@ -426,10 +426,10 @@ static uint64_t next_pass(const struct task *t, uint64_t took_ns)
     return queries < t->pass_queries_max ? queries : t->pass_queries_max;
 }
 
-void run_tell_screen(struct task *t)
+void run_tell_screen(struct gpu *g, struct task *t)
 {
     const struct order_run *r = &t->order.run;
-    bool useful = replica_shadow_learn(t->replica, r->query_count, t->passed, t->redone);
+    bool useful = replica_shadow_learn(g, t->replica, r->query_count, t->passed, t->redone);
     t->screen = SCREEN_ASKED | (useful ? 0 : SCREEN_USELESS);
     t->number = t->passed + t->redone * r->row_count;
     t->read_bytes += t->passed * vector_stride(r->dimension) * sizeof(float);
@@ -448,7 +448,7 @@ static bool knn_next(struct gpu *g, struct task *t)
     }
     if (redo_next(g, t)) return true;
     if (t->result != RESULT_OK) return false;
-    if (t->shadowed) run_tell_screen(t);
+    if (t->shadowed) run_tell_screen(g, t);
     if (!t->batch) finish_one(g, t);
     for (uint32_t i = 0; t->batch && i < t->batch->count; i++)
         finish_segment(g, t, i);

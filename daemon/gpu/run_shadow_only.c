@@ -177,7 +177,7 @@ static enum order_result shadow_only_plan(struct gpu *g, struct task *t)
         !g->ops->shadow_suits(g->device, r->dimension, 1, r->k, r->row_count))
         return RESULT_NO_MEMORY;
     if (replica->shadow.exact_left) {
-        replica_shadow_rest(replica);
+        replica_shadow_rest(g, replica);
         return RESULT_NO_MEMORY;
     }
     enum order_result result = run_knn_read(g, t);
@@ -382,10 +382,10 @@ static void select_best(struct gpu *g, struct task *t, uint64_t q)
 }
 
 /* The shadow does not tell rows apart: t is the CPU's. */
-static bool give_up(struct task *t)
+static bool give_up(struct gpu *g, struct task *t)
 {
     uint64_t queries = t->order.run.query_count;
-    replica_shadow_learn(t->replica, queries, queries * t->replica->rows, queries);
+    replica_shadow_learn(g, t->replica, queries, queries * t->replica->rows, queries);
     t->result = RESULT_NO_MEMORY;
     return false;
 }
@@ -407,7 +407,7 @@ static bool ask_again(struct gpu *g, struct task *t)
     struct survivors *s = t->survivors;
     uint64_t most = at_least(t->order.run.query_count / AGAIN_SHARE, AGAIN_FEW);
     if (!s->again) return false;
-    if (s->again > most || t->plan.scratch_bytes < scratch_of(g, t, 1)) return give_up(t);
+    if (s->again > most || t->plan.scratch_bytes < scratch_of(g, t, 1)) return give_up(g, t);
     if (!t->redoes && !run_reread(t)) {
         t->result = RESULT_NO_VERSION;
         return false;
@@ -430,7 +430,7 @@ static bool shadow_only_next(struct gpu *g, struct task *t)
             select_best(g, t, q);
             continue;
         }
-        if (t->redoes || t->pass_queries == 1) return give_up(t);
+        if (t->redoes || t->pass_queries == 1) return give_up(g, t);
         *line_of(g, t, t->first_query + q).count = CUDA_SHADOW_REDO;
         s->again++;
     }
@@ -441,7 +441,7 @@ static bool shadow_only_next(struct gpu *g, struct task *t)
     }
     if (ask_again(g, t)) return true;
     if (t->result != RESULT_OK) return false;
-    bool useful = replica_shadow_learn(t->replica, r->query_count, t->passed, s->again);
+    bool useful = replica_shadow_learn(g, t->replica, r->query_count, t->passed, s->again);
     t->screen = SCREEN_ASKED | (useful ? 0 : SCREEN_USELESS);
     t->read_bytes += t->passed * vector_stride(r->dimension) * sizeof(float);
     t->number = t->passed;

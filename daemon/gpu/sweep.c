@@ -25,6 +25,7 @@ static void weigh(struct gpu *g, struct replica *r)
     atomic_fetch_add_explicit(&g->share->usage.sweeps, 1, memory_order_relaxed);
     shadow->lost = s->rows ? s->lost / (double)s->rows : 0;
     if (shadow->lost_first <= 0) shadow->lost_first = shadow->lost;
+    replica_shadow_tell(g, r);
     if (shadow->lost > 1.5 * shadow->lost_first) replica_shadow_renew(g, r, stream_of(g, r));
 }
 

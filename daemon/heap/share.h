@@ -78,6 +78,17 @@ struct share_usage {
     _Atomic uint64_t pinned_bytes;     /* host memory pinned for copies */
 };
 
+/* What a GPU process has of a replica's rows in int8, which it writes at any time. That of replica
+ * n is at n % SHARE_SHADOWS, where a later replica may have taken its place. */
+struct share_shadow {
+    _Atomic uint64_t replica;     /* whose; 0: nobody's yet */
+    _Atomic uint64_t rows, bytes; /* coded; VRAM; 0: there is none */
+    _Atomic uint64_t made_ns;     /* when its centre was chosen */
+    _Atomic uint64_t lost;  /* mean lost / norm, a double's bits; 0: no sweep was through it */
+    _Atomic uint64_t rests; /* searches to be done without it, because it was of no use */
+};
+enum { SHARE_SHADOWS = 1024 };
+
 struct share {
     uint64_t magic;
     uint64_t bytes;                 /* sizeof(struct share): both are built from one tree */
@@ -90,6 +101,7 @@ struct share {
     _Atomic uint64_t heartbeat_ns;  /* clock_now_ns of its last loop, at least every 100 ms */
     struct share_device device;
     struct share_usage usage;
+    struct share_shadow shadow_of[SHARE_SHADOWS];
     struct ring_lines order_lines, completion_lines;
     _Alignas(64) char orders[SHARE_ORDERS][256];
     _Alignas(64) char completions[SHARE_COMPLETIONS][64];

@@ -238,7 +238,7 @@ void knn_part(struct knn_search *s, struct job *j, uint32_t part, uint32_t worke
 
 void knn_end(struct knn_search *s, struct job *j)
 {
-    s->screen = shadowing_end(&s->shadowing);
+    s->screen = shadowing_end(&s->shadowing, s->grid.query_count);
     if (s->nothing) knn_write_none(s->owners[0].job);
     if (s->nothing || s->alone) return;
     for (uint64_t query = 0; query < s->grid.query_count; query++) {

@@ -81,7 +81,7 @@ void shadowing_begin(struct shadowing *s, const struct job *j)
     }
 }
 
-struct job_screen shadowing_end(struct shadowing *s)
+struct job_screen shadowing_end(struct shadowing *s, uint64_t query_count)
 {
     struct job_screen did = {.rested = s->rests};
     if (!s->on) return did;
@@ -89,6 +89,7 @@ struct job_screen shadowing_end(struct shadowing *s)
     did.screened = s->screened;
     did.survived = s->passed;
     if (did.screened) did.read_bytes = s->read_bytes;
+    if (did.screened) did.queries = query_count;
     return did;
 }
 

@@ -36,8 +36,8 @@ void shadowing_layout(struct shadowing *s, uint64_t groups, uint64_t group_queri
 
 /* Decides whether the search uses shadows (on), once scratch was taken. */
 void shadowing_begin(struct shadowing *s, const struct job *j);
-/* Returns what the search did with shadows. */
-struct job_screen shadowing_end(struct shadowing *s);
+/* Returns what the search of so many queries did with shadows. */
+struct job_screen shadowing_end(struct shadowing *s, uint64_t query_count);
 
 /* Offers each query of a group every row of the block that may be among its best. */
 void shadowing_offer(struct shadowing *s, const struct job *j, uint64_t group, uint32_t worker,

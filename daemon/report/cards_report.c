@@ -168,6 +168,8 @@ struct collection_info cards_report_collection(const struct backend *gpu, struct
     struct replica_info replica = replica_info(gpu, collection_resident(c));
     info.vram_bytes = replica.bytes;
     info.vram_version = replica.version;
+    info.vram_shadow = replica.shadow;
+    info.vram_card = replica.card;
     return info;
 }
 

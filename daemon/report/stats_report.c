@@ -3,6 +3,7 @@
 #include "daemon/report/cards_report.h"
 #include "daemon/report/peers_report.h"
 #include "daemon/report/scheduler_report.h"
+#include "daemon/report/screens_report.h"
 
 _Static_assert(4 * (int)REASON_MAX <= (int)WIRE_ROUTES_MAX, "every route has a place in a reply");
 
@@ -83,6 +84,7 @@ void stats_report(const struct report_sources *from, struct space *space, struct
     cards_look(from->gpu, &seen);
     count_daemon(from, out);
     count_residents(from->gpu, space, out);
+    out->screen_count = screens_report(space, out->screens, &out->screens_left_out);
     cards_report_stats(&seen, from->in_flight, from->now_ns, out);
     peers_report(from->peers, from->asking, out);
     scheduler_report_space(space, heap_owner_bytes(from->heap, space->number), &out->space);

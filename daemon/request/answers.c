@@ -7,6 +7,7 @@
 #include "daemon/report/explain.h"
 #include "daemon/report/info.h"
 #include "daemon/report/metrics.h"
+#include "daemon/report/screens_report.h"
 #include "daemon/report/spaces_report.h"
 #include "daemon/report/stats_report.h"
 #include "daemon/request/answers_attractor.h"
@@ -173,6 +174,7 @@ static size_t answer_explain(const struct pipeline *p, const struct job *j, void
     explain_report(&p->scheduler, j->space->number, j->request.last, clock_read_ns(p->clock),
                    &explain);
     explain_report_cards(p->gpu, &explain);
+    explain.screen_count = screens_report(j->space, explain.screens, &explain.screens_left_out);
     return encode_explain(j->key.request_id, &explain, at);
 }
 

@@ -5,6 +5,7 @@
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/turnstiles.h"
+#include "daemon/store/shadow.h"
 
 void finish_again(struct pipeline *p, struct job *j)
 {
@@ -29,12 +30,22 @@ void finish_job(struct pipeline *p, struct job *j)
     reply_send(p, j);
 }
 
+void finish_count_screen(const struct job *run)
+{
+    bool told = run->screen.screened || run->screen.rested;
+    if (told && run->collection && !run->failure.code)
+        collection_count_screen(
+            run->collection, run->backend == BACKEND_GPU ? SCREENS_GPU : SCREENS_CPU, &run->screen);
+}
+
 void finish_on_done(void *owner, struct job *j)
 {
     struct pipeline *p = owner;
     line_end(p, j);
-    if (j->backend == BACKEND_GPU && cards_gave_up(j))
+    if (j->backend == BACKEND_GPU && cards_gave_up(j)) {
         finish_again(p, j);
-    else
-        finish_job(p, j);
+        return;
+    }
+    finish_count_screen(j);
+    finish_job(p, j);
 }

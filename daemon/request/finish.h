@@ -15,4 +15,7 @@ void finish_job(struct pipeline *p, struct job *j);
 /* j, which a backend had or refused, is to be run anew: by the CPU if a GPU let it down. */
 void finish_again(struct pipeline *p, struct job *j);
 
+/* Counts what a run did with rows in int8, for its collection; before its results are given. */
+void finish_count_screen(const struct job *run);
+
 #endif

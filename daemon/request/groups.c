@@ -46,6 +46,7 @@ static void on_carrier_done(void *owner, struct job *carrier)
     struct ticket stood = *job_ticket(carrier);
     enum batch_end end;
     line_end(p, carrier);
+    finish_count_screen(carrier);
     for (struct job *m; (m = groups_next_member(p, carrier, &stood, &end));)
         if (end == BATCH_DONE)
             finish_job(p, m);
@@ -88,6 +89,7 @@ static bool give_part(struct pipeline *p, struct job *part)
 void groups_end_part(struct pipeline *p, struct job *part)
 {
     struct job *whole = part->whole;
+    finish_count_screen(part);
     whole->result.version = part->result.version;
     whole->result.rows = part->result.rows;
     /* If one part came back from the GPU, the whole ran on one backend in the end. */

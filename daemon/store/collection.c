@@ -209,6 +209,7 @@ struct collection_info collection_info(const struct collection *c)
         .row_bytes = rows * row_bytes_of(c),
         .index_bytes = atomic_load_explicit(&c->now->index_bytes, memory_order_relaxed),
         .shadow = collection_shadow_info(c),
+        .screens = {c->shadow.counts[SCREENS_CPU], c->shadow.counts[SCREENS_GPU]},
     };
 }
 

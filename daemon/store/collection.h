@@ -37,8 +37,16 @@ struct collection_info {
     uint64_t index_bytes; /* of the ids, norms and index */
     uint64_t vram_bytes;  /* of its replicas; filled in by the pipeline, here 0 */
     uint64_t vram_version;
-    struct shadow_info shadow; /* of its rows in int8, in the host */
+    struct shadow_info shadow;      /* of its rows in int8, in the host */
+    struct shadow_info vram_shadow; /* and of its replica's, on GPU vram_card; as vram_bytes */
+    uint32_t vram_card;
+    struct screen_counts screens[SCREENS];
 };
+
+/* Of up to `max` collections of the space, those with the most searches that asked rows in int8,
+ * the most first; *left_out: how many others have some. */
+size_t store_collection_screens(const struct space *space, const struct collection **out,
+                                size_t max, size_t *left_out);
 
 /* The part that a collection and a graph have in common, and shortcuts to its members. */
 struct resident *collection_resident(struct collection *c);

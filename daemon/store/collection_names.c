@@ -79,3 +79,29 @@ size_t store_collection_list(struct store *s, struct space *space, const char *a
     }
     return count;
 }
+
+static uint64_t searches_of(const struct collection *c)
+{
+    uint64_t searches = 0;
+    for (int i = 0; i < SCREENS; i++)
+        searches += c->shadow.counts[i].searches + c->shadow.counts[i].rested;
+    return searches;
+}
+
+size_t store_collection_screens(const struct space *space, const struct collection **out,
+                                size_t max, size_t *left_out)
+{
+    size_t count = 0, all = 0;
+    for (const struct collection *c = space->collections; c; c = c->hh.next) {
+        uint64_t searches = searches_of(c);
+        if (!searches) continue;
+        size_t at = all++ < max ? count++ : max;
+        while (at && searches_of(out[at - 1]) < searches) {
+            if (at < max) out[at] = out[at - 1];
+            at--;
+        }
+        if (at < max) out[at] = c;
+    }
+    *left_out = all - count;
+    return count;
+}

@@ -10,6 +10,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
+#include "daemon/base/job_screen.h"
 #include "daemon/store/collection_inside.h"
 
 enum {
@@ -269,6 +270,24 @@ void segment_shadow_cut(struct segment *segment, uint64_t row)
     shadow_give_back(s, true);
 }
 
+void collection_count_screen(const struct edition *e, int where, const struct job_screen *did)
+{
+    struct screen_counts *to = &e->of->shadow.counts[where];
+    to->rested += did->rested;
+    if (!did->screened) return;
+    to->searches++;
+    to->queries += did->queries;
+    to->screened += did->screened;
+    to->survived += did->survived;
+    to->read_bytes += did->read_bytes;
+    to->useless += did->useless;
+}
+
+const struct screen_counts *collection_screens(const struct collection *c, int where)
+{
+    return &c->shadow.counts[where];
+}
+
 struct shadow_info collection_shadow_info(const struct collection *collection)
 {
     const struct collection_shadow *c = &collection->shadow;
@@ -283,5 +302,8 @@ struct shadow_info collection_shadow_info(const struct collection *collection)
     pthread_mutex_unlock(&all->lock);
     info.screened = atomic_load_explicit(&c->screened, memory_order_relaxed);
     info.passed = atomic_load_explicit(&c->passed, memory_order_relaxed);
+    uint32_t skip = atomic_load_explicit(&c->skip, memory_order_relaxed);
+    uint32_t skipped = atomic_load_explicit(&c->skipped, memory_order_relaxed);
+    if (skip) info.rests = (skip - skipped % skip) % skip;
     return info;
 }

@@ -19,6 +19,7 @@
 
 struct edition;
 struct collection;
+struct job_screen;
 struct heap;
 struct shadows;
 struct shadow_middle;
@@ -59,8 +60,21 @@ struct shadow_info {
     double lost;               /* the mean of lost / norm, of rows that have a norm */
     uint64_t age_ns;           /* since its centre was chosen */
     uint64_t screened, passed; /* pairs, since the start */
+    uint64_t rests;            /* searches to be done without, because they were of no use */
 };
 struct shadow_info collection_shadow_info(const struct collection *c);
+
+/* What kNN on one backend did with rows in int8 since the start. */
+struct screen_counts {
+    uint64_t searches, queries;  /* that asked them */
+    uint64_t screened, survived; /* pairs of a query and a row; those that were scored then */
+    uint64_t read_bytes;         /* of rows, in either form */
+    uint64_t useless, rested;    /* searches that too many survived; that did without for it */
+};
+enum { SCREENS_CPU, SCREENS_GPU, SCREENS };
+/* Counts a search; the loop. */
+void collection_count_screen(const struct edition *e, int where, const struct job_screen *did);
+const struct screen_counts *collection_screens(const struct collection *c, int where);
 
 /* ---- the store's; the loop ---- */
 

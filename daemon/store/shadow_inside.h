@@ -45,6 +45,7 @@ struct collection_shadow {
     double lost_first;          /* the mean that lost had when all rows were coded; 0: not yet */
     _Atomic uint64_t screened, passed;
     _Atomic uint32_t skipped, skip; /* searches that score exactly: since, and until the next try */
+    struct screen_counts counts[SCREENS]; /* the loop's */
 };
 
 /* A writer in place has changed row `row` of a segment; nobody else sees it. */

@@ -110,6 +110,29 @@ size_t encode_cancel(uint64_t request_id, bool found, void *buffer)
 
 /* ---- collections ---- */
 
+static engram_accel_v1_Screens screens_of(const struct screen_counts *c)
+{
+    return (engram_accel_v1_Screens){
+        .searches = c->searches,
+        .queries = c->queries,
+        .screened = c->screened,
+        .survived = c->survived,
+        .read_bytes = c->read_bytes,
+        .useless = c->useless,
+        .rested = c->rested,
+    };
+}
+
+engram_accel_v1_CollectionScreens encode_screens(const struct screen_counts counts[SCREENS])
+{
+    return (engram_accel_v1_CollectionScreens){
+        .has_cpu = true,
+        .cpu = screens_of(&counts[SCREENS_CPU]),
+        .has_gpu = true,
+        .gpu = screens_of(&counts[SCREENS_GPU]),
+    };
+}
+
 static void fill_collection(engram_accel_v1_CollectionInfo *m, const struct collection_info *info)
 {
     *m = (engram_accel_v1_CollectionInfo){
@@ -136,7 +159,16 @@ size_t encode_collection(enum operation operation, uint64_t request_id, const st
 {
     struct frame_header h = {.kind = (uint8_t)operation, .request_id = request_id};
     if (operation == OPERATION_COLLECTION_DESCRIBE) {
-        engram_accel_v1_CollectionDescribeReply m = {.has_collection = true};
+        const struct shadow_info *vram = &info->vram_shadow;
+        engram_accel_v1_CollectionDescribeReply m = {
+            .has_collection = true,
+            .has_card_shadow = vram->rows != 0,
+            .card_shadow = {info->vram_card, vram->rows, vram->bytes, vram->lost,
+                            vram->age_ns / 1000000, vram->rests},
+            .has_screens = true,
+            .screens = encode_screens(info->screens),
+            .shadow_rests = info->shadow.rests,
+        };
         fill_collection(&m.collection, info);
         return encode_frame(h, engram_accel_v1_CollectionDescribeReply_fields, &m, buffer);
     }

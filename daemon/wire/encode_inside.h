@@ -25,6 +25,7 @@ size_t encode_frame(struct frame_header h, const pb_msgdesc_t *fields, const voi
                     void *buffer);
 
 engram_accel_v1_Meta encode_meta(const struct job *j);
+engram_accel_v1_CollectionScreens encode_screens(const struct screen_counts counts[SCREENS]);
 
 /* What a space uses; in encode_reports.c. */
 engram_accel_v1_SpaceStats encode_space_stats(const struct wire_space_stats *s);

@@ -211,6 +211,19 @@ static void fill_peers(engram_accel_v1_StatsReply *m, const struct wire_stats *s
     }
 }
 
+/* As many as there is room for. */
+static pb_size_t fill_screens(const struct wire_screens *from, uint32_t count,
+                              engram_accel_v1_CollectionScreens *to, size_t most)
+{
+    pb_size_t n = 0;
+    for (; n < count && n < most; n++) {
+        to[n] = encode_screens(from[n].counts);
+        memcpy(to[n].name, from[n].name, sizeof to[n].name);
+        to[n].name[sizeof to[n].name - 1] = 0;
+    }
+    return n;
+}
+
 size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffer)
 {
     engram_accel_v1_StatsReply m = {
@@ -256,6 +269,8 @@ size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffe
     fill_gpus_and_routes(&m, s);
     fill_scheduler(&m, s);
     fill_peers(&m, s);
+    m.screens_left_out = s->screens_left_out;
+    m.screens_count = fill_screens(s->screens, s->screen_count, m.screens, COUNT(m.screens));
     struct frame_header h = {.kind = OPERATION_STATS, .request_id = request_id};
     return encode_frame(h, engram_accel_v1_StatsReply_fields, &m, buffer);
 }
@@ -351,6 +366,8 @@ size_t encode_explain(uint64_t request_id, const struct wire_explain *e, void *b
     m.settings = settings_of(&e->settings);
     m.decisions_total = e->decisions_total;
     COPY_TEXT(m.gpu, e->gpu);
+    m.screens_left_out = e->screens_left_out;
+    m.screens_count = fill_screens(e->screens, e->screen_count, m.screens, COUNT(m.screens));
     m.operations_count = m.decisions_count = 0;
     while (m.operations_count < e->cost_count && m.operations_count < COUNT(m.operations)) {
         fill_cost(&m.operations[m.operations_count], &e->costs[m.operations_count]);

@@ -6,8 +6,10 @@
 #define ENGRAM_WIRE_REPORT_H
 
 #include "daemon/base/job.h"
+#include "daemon/store/shadow.h"
 
 enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 52, WIRE_OPERATIONS_MAX = 64, WIRE_PEERS_MAX = 16 };
+enum { WIRE_SCREENS_MAX = 10 };
 enum { WIRE_COSTS_MAX = 12, WIRE_CROSSOVERS_MAX = 4, WIRE_DECISIONS_MAX = 64 };
 
 struct wire_limits {
@@ -92,6 +94,10 @@ struct wire_peer_stats {
     uint64_t connections, requests, in_line, in_line_max, body_bytes;
     uint64_t refused_queue, refused_connections, refused_bodies;
 };
+struct wire_screens {
+    char name[65];
+    struct screen_counts counts[SCREENS];
+};
 struct wire_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
@@ -109,6 +115,8 @@ struct wire_stats {
     struct wire_pressure pressure;
     uint32_t peer_count, peers_left_out;
     struct wire_peer_stats peers[WIRE_PEERS_MAX];
+    uint32_t screen_count, screens_left_out;
+    struct wire_screens screens[WIRE_SCREENS_MAX];
 };
 
 struct wire_backend_cost {
@@ -173,6 +181,8 @@ struct wire_explain {
     char gpu[321]; /* one line */
     struct wire_operation_cost costs[WIRE_COSTS_MAX];
     struct wire_decision decisions[WIRE_DECISIONS_MAX]; /* the newest first */
+    uint32_t screen_count, screens_left_out;
+    struct wire_screens screens[WIRE_SCREENS_MAX];
 };
 
 #endif

@@ -11,6 +11,8 @@
 enum { ROWS = 12000, DIMENSION = 256, QUERIES = 24, K = 10 };
 
 struct answers {
+    ea_stats stats;
+    ea_explanation explained;
     ea_meta first, last, together;
     uint64_t ids[QUERIES * K];
     float scores[QUERIES * K];
@@ -29,6 +31,20 @@ static void expect_told(const ea_meta *m, uint64_t queries)
     cr_assert_leq(m->read_bytes, m->screened * code_bytes + scored * row_bytes);
     cr_assert_geq(m->read_bytes, ROWS * code_bytes + m->survived * row_bytes);
     if (queries == 1) cr_assert_eq(m->read_bytes, m->screened * code_bytes + scored * row_bytes);
+}
+
+/* Stats and explain say of the collection what describe does. */
+static void expect_reported(const struct answers *a)
+{
+    cr_assert(a->stats.screens_count == 1 && a->explained.screens_count == 1);
+    cr_assert(a->stats.screens_left_out == 0 && a->explained.screens_left_out == 0);
+    const ea_collection_screens *s = a->stats.screens, *e = a->explained.screens;
+    cr_assert_str_eq(s->name, "rows");
+    cr_assert_str_eq(e->name, "rows");
+    cr_assert_eq(memcmp(&s->cpu, &a->info.screens_cpu, sizeof s->cpu), 0);
+    cr_assert_eq(memcmp(&s->gpu, &a->info.screens_gpu, sizeof s->gpu), 0);
+    cr_assert_eq(memcmp(&e->cpu, &s->cpu, sizeof s->cpu), 0);
+    cr_assert_eq(memcmp(&e->gpu, &s->gpu, sizeof s->gpu), 0);
 }
 
 static void expect_untold(const ea_meta *m)
@@ -59,6 +75,8 @@ static void ask(ea_client *c, const float *queries, struct answers *out)
         ea_result_free(&r);
     }
     cr_assert_eq(ea_collection_describe(c, "rows", &out->info), EA_OK);
+    cr_assert_eq(ea_get_stats(c, &out->stats), EA_OK);
+    cr_assert_eq(ea_explain(c, 0, &out->explained), EA_OK);
 }
 
 static void fill(ea_client *c, const float *rows)
@@ -106,6 +124,15 @@ Test(shadow, answers_are_the_same_with_and_without, .timeout = 600)
     expect_untold(&with->first); /* nothing was coded yet */
     expect_told(&with->last, 1);
     expect_told(&with->together, QUERIES);
+    const ea_screens *cpu = &with->info.screens_cpu;
+    cr_assert(cpu->searches > 1 && cpu->searches <= QUERIES + 1);
+    cr_assert_eq(cpu->queries, cpu->searches - 1 + QUERIES);
+    cr_assert(cpu->screened == with->info.shadow_screened);
+    cr_assert(cpu->survived == with->info.shadow_passed && cpu->useless == 0);
+    cr_assert_gt(cpu->read_bytes, with->last.read_bytes + with->together.read_bytes);
+    cr_assert_eq(with->info.screens_gpu.searches, 0);
+    expect_reported(with);
+    cr_assert_eq(without->stats.screens_count + without->explained.screens_count, 0);
     expect_untold(&without->last), expect_untold(&without->together);
     expect_untold(&on_cards->together);
     free(rows), free(with), free(without), free(on_cards);
@@ -137,7 +164,44 @@ Test(shadow, a_card_tells_what_it_scored, .timeout = 600)
         cr_assert(codes > 0 && (queries > 1 || codes == ROWS * (DIMENSION + 12)));
         ea_result_free(&r);
     }
+    struct answers *a = calloc(1, sizeof *a);
+    cr_assert_eq(ea_collection_describe(s.a, "rows", &a->info), EA_OK);
+    cr_assert_eq(ea_get_stats(s.a, &a->stats), EA_OK);
+    cr_assert_eq(ea_explain(s.a, 0, &a->explained), EA_OK);
+    cr_assert_eq(a->info.vram_shadow_rows, ROWS);
+    cr_assert_geq(a->info.vram_shadow_bytes, ROWS * (DIMENSION + 12));
+    cr_assert(a->info.vram_gpu == 0 && a->info.vram_shadow_rests == 0);
+    cr_assert_eq(a->info.screens_gpu.searches, 3); /* with that of gpu_scene_await_answer */
+    cr_assert_eq(a->info.screens_gpu.queries, 2 + QUERIES);
+    cr_assert_eq(a->info.screens_gpu.screened, (2 + QUERIES) * ROWS);
+    expect_reported(a);
+    cr_assert_eq(ea_get_stats(s.b, &a->stats), EA_OK); /* another space's, which learns nothing */
+    cr_assert_eq(a->stats.screens_count, 0);
+    free(a);
     cr_assert_eq(ea_collection_drop(s.a, "rows"), EA_OK);
     gpu_scene_close(&s);
     free(rows);
+}
+
+/* All rows are equal: no bound tells them apart, and most searches do without. */
+Test(shadow, of_no_use_is_told, .timeout = 600)
+{
+    struct scene s;
+    ea_collection_info info;
+    float *rows = malloc((ROWS + QUERIES) * DIMENSION * sizeof *rows);
+    struct answers *a = calloc(1, sizeof *a);
+    for (uint64_t i = 0; i < (ROWS + QUERIES) * DIMENSION; i++)
+        rows[i] = (float)(i % DIMENSION % 7) - 3.0F;
+    scene_open(&s, (const char *[]){"screen.memory=auto", NULL});
+    fill(s.witness, rows);
+    ask(s.witness, rows + ROWS * DIMENSION, a);
+    expect_reported(a);
+    cr_assert_gt(a->info.screens_cpu.useless, 0);
+    cr_assert_gt(a->info.screens_cpu.rested, 0);
+    cr_assert_geq(a->info.screens_cpu.survived * 4, a->info.screens_cpu.screened);
+    cr_assert_eq(ea_collection_describe(s.witness, "rows", &info), EA_OK);
+    cr_assert_lt(info.shadow_rests, 64);
+    cr_assert_eq(ea_collection_drop(s.witness, "rows"), EA_OK);
+    scene_close(&s);
+    free(rows), free(a);
 }

@@ -1,6 +1,7 @@
 /* collection: create, list, describe and drop. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/screens.h"
 
 #include <inttypes.h>
 
@@ -48,9 +49,14 @@ static error_t create_parse(int key, char *text, struct argp_state *state)
     return 0;
 }
 
+/* Of rows in int8, in memory or in VRAM. */
+struct described_shadow {
+    uint64_t rows, bytes, age_us, rests;
+    double lost;
+};
+
 static void json_collection(struct json *j, const ea_collection_info *c)
 {
-    json_object(j, NULL);
     json_string(j, "name", c->name);
     json_u64(j, "dimension", c->dimension);
     json_string(j, "metric", cli_metric_name(c->metric));
@@ -66,7 +72,34 @@ static void json_collection(struct json *j, const ea_collection_info *c)
     json_u64(j, "shadow_age_us", c->shadow_age_us);
     json_u64(j, "shadow_screened", c->shadow_screened);
     json_u64(j, "shadow_passed", c->shadow_passed);
+}
+
+/* What describe alone knows. */
+static void json_described(struct json *j, const ea_collection_info *c)
+{
+    json_u64(j, "shadow_rests", c->shadow_rests);
+    if (c->vram_shadow_rows) {
+        json_u64(j, "vram_gpu", c->vram_gpu);
+        json_u64(j, "vram_shadow_rows", c->vram_shadow_rows);
+        json_u64(j, "vram_shadow_bytes", c->vram_shadow_bytes);
+        json_double(j, "vram_shadow_lost", c->vram_shadow_lost);
+        json_u64(j, "vram_shadow_age_us", c->vram_shadow_age_us);
+        json_u64(j, "vram_shadow_rests", c->vram_shadow_rests);
+    }
+    json_object(j, "screens");
+    screens_backend_json(j, "cpu", &c->screens_cpu);
+    screens_backend_json(j, "gpu", &c->screens_gpu);
     json_end(j);
+}
+
+static void json_one(const ea_collection_info *c, bool described)
+{
+    struct json j;
+    json_init(&j, stdout);
+    json_object(&j, NULL);
+    json_collection(&j, c);
+    if (described) json_described(&j, c);
+    json_end(&j);
 }
 
 /* Describes a replica whose version is older than the rows'. */
@@ -98,14 +131,33 @@ static void print_collections(struct cli *cli, const ea_collection_info *list, s
     table_destroy(t);
 }
 
-static void print_one(struct cli *cli, const ea_collection_info *info)
+/* "int8 in memory  5,000 rows, 1.3 MiB, 0.41 % of a row lost, centre 12.0 s old" */
+static void print_shadow(const char *where, const struct described_shadow *s)
 {
-    struct json j;
-    json_init(&j, stdout);
-    if (cli->json)
-        json_collection(&j, info);
-    else
-        print_collections(cli, info, 1);
+    struct text a, b;
+    if (!s->rows) return;
+    printf("%s  %s, %s", where, format_many(&a, s->rows, "row"), format_bytes(&b, s->bytes));
+    if (s->lost > 0) printf(", %.2g %% of a row lost", 100 * s->lost);
+    printf(", centre %s old", format_ns(&a, s->age_us * 1000));
+    if (s->rests) printf("; of no use: %s to do without", format_count(&a, s->rests));
+    putchar('\n');
+}
+
+static void print_described(struct cli *cli, const ea_collection_info *c)
+{
+    const struct described_shadow host = {.rows = c->shadow_rows,
+                                          .bytes = c->shadow_bytes,
+                                          .age_us = c->shadow_age_us,
+                                          .rests = c->shadow_rests,
+                                          .lost = c->shadow_lost};
+    const struct described_shadow card = {.rows = c->vram_shadow_rows,
+                                          .bytes = c->vram_shadow_bytes,
+                                          .age_us = c->vram_shadow_age_us,
+                                          .rests = c->vram_shadow_rests,
+                                          .lost = c->vram_shadow_lost};
+    print_collections(cli, c, 1);
+    print_shadow("int8 in memory", &host);
+    print_shadow("int8 in VRAM  ", &card);
 }
 
 static int create_run(struct cli *cli, const struct command *self, int argc, char **argv)
@@ -117,7 +169,10 @@ static int create_run(struct cli *cli, const struct command *self, int argc, cha
     if (code) return code;
     ea_status status = ea_collection_create(cli->client, o.name, o.dimension, o.metric, &info);
     if (status) return cli_failed(cli, status, o.name);
-    print_one(cli, &info);
+    if (cli->json)
+        json_one(&info, false);
+    else
+        print_collections(cli, &info, 1);
     return CLI_OK;
 }
 
@@ -130,7 +185,10 @@ static int describe_run(struct cli *cli, const struct command *self, int argc, c
     if (code) return code;
     ea_status status = ea_collection_describe(cli->client, o.name, &info);
     if (status) return cli_failed(cli, status, o.name);
-    print_one(cli, &info);
+    if (cli->json)
+        json_one(&info, true);
+    else
+        print_described(cli, &info);
     return CLI_OK;
 }
 
@@ -163,8 +221,11 @@ static int list_run(struct cli *cli, const struct command *self, int argc, char 
         struct json j;
         json_init(&j, stdout);
         json_array(&j, NULL);
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
+            json_object(&j, NULL);
             json_collection(&j, &list[i]);
+            json_end(&j);
+        }
         json_end(&j);
     } else {
         print_collections(cli, list, count);

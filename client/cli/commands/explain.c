@@ -2,6 +2,7 @@
  * decisions. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/screens.h"
 
 #include <math.h>
 
@@ -308,6 +309,7 @@ static void explain_print_json(const ea_explanation *e)
     operations_json(&j, e);
     json_u64(&j, "decisions_total", e->decisions_total);
     decisions_json(&j, e);
+    screens_json(&j, e->screens, e->screens_count, e->screens_left_out);
     json_end(&j);
 }
 
@@ -328,6 +330,7 @@ static int explain_run(struct cli *cli, const struct command *self, int argc, ch
     costs_print(&e);
     learnt_print(&e);
     crossovers_print(&e);
+    screens_print(e.screens, e.screens_count, e.screens_left_out, cli_table_print);
     if (o.last) decisions_print(&e);
     return CLI_OK;
 }

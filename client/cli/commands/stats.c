@@ -1,6 +1,7 @@
 /* stats: what the daemon has done since it started. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/screens.h"
 
 #include <string.h>
 
@@ -234,6 +235,7 @@ static void stats_print(const ea_stats *s)
     for (uint32_t i = 0; i < s->gpu_count; i++)
         gpu_print(&s->gpus[i]);
     operations_print(s);
+    screens_print(s->screens, s->screens_count, s->screens_left_out, cli_table_print);
     peers_print(s);
     routes_print(s);
 }
@@ -412,6 +414,7 @@ static void stats_print_json(const ea_stats *s)
     space_print_json(&j, &s->space);
     scheduler_print_json(&j, s);
     peers_print_json(&j, s);
+    screens_json(&j, s->screens, s->screens_count, s->screens_left_out);
     json_end(&j);
 }
 

@@ -214,6 +214,44 @@ Test(gpu, an_order_for_knn)
     close_house(&h);
 }
 
+/* A replica's rows in int8 as its process tells of them, which may be nonsense. */
+Test(gpu, tells_of_a_replicas_rows_in_int8)
+{
+    struct house h;
+    open_house(&h, "sim");
+    upload(&h, processes[0]);
+    struct resident *of = collection_resident(h.collection);
+    struct job *j = make_knn(&h);
+    submit(&h, j);
+    struct order o = expect_run(processes[0], RUN_KNN);
+    answer(processes[0], &o, RESULT_OK, 0);
+    expect_back(&h, j);
+    drop_job(j);
+    struct share_shadow *s = &processes[0]->share->shadow_of[o.replica % SHARE_SHADOWS];
+    cr_assert_eq(replica_info(h.gpu, of).shadow.rows, 0);
+    const double losts[] = {0.004, -1, NAN, INFINITY, 1e300};
+    for (size_t i = 0; i < sizeof losts / sizeof *losts; i++) {
+        uint64_t bits;
+        memcpy(&bits, &losts[i], sizeof bits);
+        atomic_store(&s->replica, o.replica);
+        atomic_store(&s->rows, 90);
+        atomic_store(&s->bytes, 4096);
+        atomic_store(&s->made_ns, i ? UINT64_MAX : 1);
+        atomic_store(&s->lost, bits);
+        atomic_store(&s->rests, 64);
+        struct shadow_info told = replica_info(h.gpu, of).shadow;
+        cr_assert(told.rows == 90 && told.bytes == 4096 && told.rests == 64);
+        cr_assert(i ? told.age_ns == 0 : told.age_ns > 0);
+        cr_assert_eq(told.lost, i ? 0 : 0.004);
+    }
+    atomic_store(&s->rows, 0);
+    cr_assert_eq(replica_info(h.gpu, of).shadow.bytes, 0);
+    atomic_store(&s->rows, 90);
+    atomic_store(&s->replica, o.replica + SHARE_SHADOWS); /* another's */
+    cr_assert_eq(replica_info(h.gpu, of).shadow.rows, 0);
+    close_house(&h);
+}
+
 /* What a process says of rows in int8 is believed as far as it can be. */
 Test(gpu, says_what_became_of_rows_in_int8)
 {
@@ -230,10 +268,10 @@ Test(gpu, says_what_became_of_rows_in_int8)
     } cases[] = {
         {0, 12, 99, {0}},
         {SCREEN_RESTED, 12, 99, {.rested = true}},
-        {SCREEN_ASKED, 12, 99, {pairs, 12, 99, false, false}},
-        {SCREEN_ASKED | SCREEN_USELESS, 12, 99, {pairs, 12, 99, true, false}},
-        {SCREEN_ASKED, most, most, {pairs, pairs, 2 * row_bytes * pairs, false, false}},
-        {UINT16_MAX, 0, 0, {pairs, 0, 0, true, true}},
+        {SCREEN_ASKED, 12, 99, {QUERIES, pairs, 12, 99, false, false}},
+        {SCREEN_ASKED | SCREEN_USELESS, 12, 99, {QUERIES, pairs, 12, 99, true, false}},
+        {SCREEN_ASKED, most, most, {QUERIES, pairs, pairs, 2 * row_bytes * pairs, false, false}},
+        {UINT16_MAX, 0, 0, {QUERIES, pairs, 0, 0, true, true}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct job *j = make_knn(&h);
@@ -243,6 +281,7 @@ Test(gpu, says_what_became_of_rows_in_int8)
                         cases[i].read_bytes);
         expect_back(&h, j);
         const struct job_screen *did = &j->screen, *told = &cases[i].told;
+        cr_assert_eq(did->queries, told->queries);
         cr_assert_eq(did->screened, told->screened);
         cr_assert_eq(did->survived, told->survived);
         cr_assert_eq(did->read_bytes, told->read_bytes);

@@ -61,12 +61,12 @@ Test(parts, are_the_whole_in_any_order)
         late->finished_ns = 20;
         late->copy_ns = 3;
         cr_assert_eq(run_job(early, 1), STATUS_OK);
-        early->screen = (struct job_screen){100, 7, 50, false, false};
+        early->screen = (struct job_screen){5, 100, 7, 50, false, false};
         cr_assert_null(early->result.block.data);
         cr_assert_not(parts_take(whole, early));
         drop_job(early);
         cr_assert_eq(run_job(late, 2), STATUS_OK);
-        late->screen = (struct job_screen){20, 1, 5, false, false};
+        late->screen = (struct job_screen){1, 20, 1, 5, false, false};
         cr_assert(parts_take(whole, late));
         drop_job(late);
         const struct job_screen *did = &whole->screen;

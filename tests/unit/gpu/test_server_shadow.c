@@ -83,6 +83,38 @@ static uint64_t bytes_of_shadow(struct gpu_peer *p, const struct ask_rows *r)
     return replica_shadow_bytes(replica_find(p->gpu, r->replica));
 }
 
+/* What the front is told of a replica's shadow. */
+static struct share_shadow *told_of(struct gpu_peer *p, const struct ask_rows *r)
+{
+    struct share_shadow *told = &p->share->shadow_of[r->replica % SHARE_SHADOWS];
+    cr_assert_eq(atomic_load(&told->replica), r->replica);
+    return told;
+}
+
+Test(server_shadow, is_told_of, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r;
+    open_with(&p, "");
+    make(&p, &r, 1, SHARE_SHADOWS + 7);
+    ask_best(&p, &r, METRIC_COSINE, 1);
+    struct share_shadow *told = told_of(&p, &r);
+    cr_assert_eq(atomic_load(&told->rows), ROWS);
+    cr_assert_geq(atomic_load(&told->bytes), codes_bytes(ROWS));
+    cr_assert_gt(atomic_load(&told->made_ns), 0);
+    cr_assert_eq(atomic_load(&told->rests), 0);
+    change(&p, &r, ROWS, 400, ROWS + 400);
+    ask_best(&p, &r, METRIC_COSINE, 1);
+    cr_assert_eq(atomic_load(&told_of(&p, &r)->rows), ROWS + 400);
+    atomic_store(&p.share->shadows, 0);
+    change(&p, &r, 3, 2, ROWS + 400);
+    ask_best(&p, &r, METRIC_COSINE, 1);
+    cr_assert_eq(atomic_load(&told_of(&p, &r)->rows), 0);
+    cr_assert_eq(atomic_load(&told_of(&p, &r)->bytes), 0);
+    ask_free(&r);
+    peer_close(&p);
+}
+
 Test(server_shadow, finds_what_the_rows_say_through_writes, .timeout = 300)
 {
     struct gpu_peer p;
@@ -129,6 +161,7 @@ Test(server_shadow, is_not_asked_for_a_while_if_it_did_not_help, .timeout = 300)
     cr_assert_eq(c.read_bytes, codes_bytes(ROWS) + rows_bytes(ROWS));
     cr_assert(s->exact_left > 0);
     cr_assert_eq(s->exact_left, s->exact_next);
+    cr_assert_eq(atomic_load(&told_of(&p, &r)->rests), s->exact_left);
     uint32_t left = s->exact_left;
     for (; left; left--)
         cr_assert_eq(ask_told(&p, &r, METRIC_COSINE, 1).screen, SCREEN_RESTED);
@@ -319,6 +352,12 @@ Test(server_shadow, a_sweep_finds_each_bit_that_flipped, .timeout = 300)
     open_swept(&p);
     make(&p, &r, 1, 1);
     ask_best(&p, &r, METRIC_COSINE, 1);
+    for (int n = 0; n < 20000 && !atomic_load(&told_of(&p, &r)->lost); n++)
+        usleep(1000);
+    double lost = 0;
+    uint64_t bits = atomic_load(&told_of(&p, &r)->lost);
+    memcpy(&lost, &bits, sizeof lost);
+    cr_assert(lost > 0.001 && lost < 0.05, "%g", lost);
     flip(&p, &r, RANGE_CODES, 0, 0);
     flip(&p, &r, RANGE_CODES, (uint64_t)(ROWS - 1) * 128 + 95, 7);
     flip(&p, &r, RANGE_CODES, (uint64_t)5000 * 128 + 127, 3); /* its pad is read, too */

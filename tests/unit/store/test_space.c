@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/job_screen.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
 
@@ -23,6 +24,42 @@ static void close_store(struct store *s)
 {
     store_destroy(s);
     heap_destroy(heap);
+}
+
+/* Those with the most searches come first; searches that did without count, too. */
+Test(space, lists_what_became_of_rows_in_int8)
+{
+    struct store *s = open_store();
+    struct space *space;
+    struct collection *c[5];
+    const struct collection *found[5];
+    size_t left_out = 99;
+    cr_assert_eq(store_space(s, "test", &space), STATUS_OK);
+    cr_assert_eq(store_collection_screens(space, found, 5, &left_out), 0);
+    cr_assert_eq(left_out, 0);
+    static const unsigned searches[5] = {2, 0, 5, 1, 4}, order[4] = {2, 4, 0, 3};
+    const struct job_screen did = {.queries = 3, .screened = 90, .survived = 4, .read_bytes = 50};
+    for (uint32_t i = 0; i < 5; i++) {
+        const char name[] = {(char)('a' + i), 0};
+        cr_assert_eq(store_collection_create(s, space, name, 4, METRIC_DOT, NULL, &c[i]), 0);
+        for (unsigned n = 0; n < searches[i]; n++)
+            collection_count_screen(collection_now(c[i]), n % 2 ? SCREENS_GPU : SCREENS_CPU,
+                                    i == 4 ? &(struct job_screen){.rested = true} : &did);
+    }
+    for (size_t max = 0; max <= 5; max++) {
+        size_t count = max < 4 ? max : 4;
+        cr_assert_eq(store_collection_screens(space, found, max, &left_out), count);
+        cr_assert_eq(left_out, 4 - count);
+        for (size_t i = 0; i < count; i++)
+            cr_assert_eq(found[i], c[order[i]]);
+    }
+    const struct screen_counts *cpu = collection_screens(c[2], SCREENS_CPU);
+    cr_assert(cpu->searches == 3 && cpu->queries == 9 && cpu->screened == 270);
+    cr_assert(cpu->survived == 12 && cpu->read_bytes == 150 && cpu->useless + cpu->rested == 0);
+    cr_assert_eq(collection_screens(c[2], SCREENS_GPU)->searches, 2);
+    cr_assert_eq(collection_screens(c[4], SCREENS_GPU)->rested, 2);
+    cr_assert_eq(collection_screens(c[4], SCREENS_GPU)->searches, 0);
+    close_store(s);
 }
 
 Test(space, parses_names)

@@ -17,7 +17,7 @@ static struct job job_of(enum operation operation)
     j.ticket.gpu_ns = 21;
     j.ticket.wait_ns = 22;
     j.batch = 3;
-    j.screen = (struct job_screen){1000, 12, 4096, true, false};
+    j.screen = (struct job_screen){2, 1000, 12, 4096, true, false};
     return j;
 }
 
@@ -122,21 +122,26 @@ Test(encode, cancel)
 
 Test(encode, collections)
 {
-    struct collection_info info = {.name = "rows",
-                                   .dimension = 768,
-                                   .metric = METRIC_COSINE,
-                                   .rows = 10,
-                                   .version = 3,
-                                   .row_bytes = 30720,
-                                   .index_bytes = 160,
-                                   .vram_bytes = 40960,
-                                   .vram_version = 2,
-                                   .shadow = {.rows = 9,
-                                              .bytes = 780,
-                                              .lost = 0.0075,
-                                              .age_ns = 5000000,
-                                              .screened = 900,
-                                              .passed = 12}};
+    struct collection_info info = {
+        .name = "rows",
+        .dimension = 768,
+        .metric = METRIC_COSINE,
+        .rows = 10,
+        .version = 3,
+        .row_bytes = 30720,
+        .index_bytes = 160,
+        .vram_bytes = 40960,
+        .vram_version = 2,
+        .shadow = {.rows = 9,
+                   .bytes = 780,
+                   .lost = 0.0075,
+                   .age_ns = 5000000,
+                   .screened = 900,
+                   .passed = 12,
+                   .rests = 6},
+        .vram_shadow = {.rows = 8, .bytes = 790, .lost = 0.0076, .age_ns = 7000000, .rests = 11},
+        .vram_card = 3,
+        .screens = {{1, 2, 3, 4, 5, 6, 7}, {.rested = 17}}};
     struct job j = job_of(OPERATION_COLLECTION_CREATE);
     check_frame(encode_collection(j.operation, 6, &j, &info, fresh()), 16, 1, 6);
     engram_accel_v1_CollectionCreateReply create;
@@ -157,6 +162,19 @@ Test(encode, collections)
     cr_assert_eq(describe.collection.shadow_age_ms, 5);
     cr_assert_eq(describe.collection.shadow_screened, 900);
     cr_assert_eq(describe.collection.shadow_passed, 12);
+    cr_assert_eq(describe.shadow_rests, 6);
+    const engram_accel_v1_CardShadow *card = &describe.card_shadow;
+    cr_assert(card->gpu == 3 && card->rows == 8 && card->bytes == 790 && card->lost == 0.0076);
+    cr_assert(card->age_ms == 7 && card->rests == 11);
+    const engram_accel_v1_Screens *cpu = &describe.screens.cpu, *gpu = &describe.screens.gpu;
+    cr_assert(cpu->searches == 1 && cpu->queries == 2 && cpu->screened == 3);
+    cr_assert(cpu->survived == 4 && cpu->read_bytes == 5 && cpu->useless == 6 && cpu->rested == 7);
+    cr_assert(gpu->searches == 0 && gpu->rested == 17);
+    info.vram_shadow.rows = 0;
+    check_frame(encode_collection(OPERATION_COLLECTION_DESCRIBE, 7, NULL, &info, fresh()), 19, 1,
+                7);
+    read_message(engram_accel_v1_CollectionDescribeReply_fields, &describe);
+    cr_assert_not(describe.has_card_shadow);
 
     struct collection_info many[65];
     for (size_t i = 0; i < 65; i++) {

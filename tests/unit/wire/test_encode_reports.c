@@ -129,6 +129,9 @@ Test(encode_reports, stats_at_their_largest)
     cr_assert_eq(m.peers_count, 16);
     cr_assert_eq(strlen(m.peers[15].name), 55);
     cr_assert(m.peers[15].own && m.peers[15].refused_bodies == UINT64_MAX);
+    cr_assert(m.screens_count == 10 && m.screens_left_out == UINT32_MAX);
+    cr_assert_eq(strlen(m.screens[9].name), 64);
+    cr_assert_eq(m.screens[9].gpu.rested, UINT64_MAX);
     s.operation_count = s.gpu_count = s.route_count = 1000; /* more than there are */
     s.peer_count = 1000;
     check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
