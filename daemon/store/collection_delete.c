@@ -15,10 +15,11 @@ static enum status delete_row(struct edition *e, uint32_t row, uint32_t last)
     enum status st = room_own(e, (size_t)(row >> c->segment_shift));
     if (st) return st;
     memcpy(row_at(e, row), row_at(e, last), row_bytes_of(c));
+    float before = *norm_at(e, row);
     *norm_at(e, row) = *norm_at(e, last);
     *id_at(e, row) = *id_at(e, last);
     row_index_add(e->index, *id_at(e, row), row);
-    segment_shadow_write(c, segment_of(e, row), row_in_segment(e, row));
+    segment_shadow_write(c, segment_of(e, row), row_in_segment(e, row), before);
     write_mark(c, row, 1);
     return STATUS_OK;
 }

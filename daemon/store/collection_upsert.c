@@ -278,8 +278,9 @@ static void put_replaced(struct upsert *u, uint64_t first, uint64_t end)
         if (row == COLLECTION_NO_ROW) continue;
         if (!keeps(u, row >> c->segment_shift))
             vectors_pad(c->dimension, u->rows + i * c->dimension, 1, row_at(u->e, row));
+        float before = *norm_at(u->e, row);
         *norm_at(u->e, row) = u->norms[i];
-        segment_shadow_write(c, segment_of(u->e, row), row_in_segment(u->e, row));
+        segment_shadow_write(c, segment_of(u->e, row), row_in_segment(u->e, row), before);
         write_mark(c, row, 1);
     }
 }

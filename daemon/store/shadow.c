@@ -234,7 +234,17 @@ void collection_shadow_ask(const struct edition *e, const struct shadow_use *use
 
 /* ---- writers ---- */
 
-void segment_shadow_write(struct collection *c, struct segment *segment, uint64_t row)
+/* What rows lose together has changed by so much. */
+static void add_lost(struct collection *c, struct segment_shadow *s, double lost, double share)
+{
+    s->lost += lost;
+    s->share += share;
+    shadow_add(&c->shadow.lost, lost);
+    shadow_add(&c->shadow.share, share);
+}
+
+void segment_shadow_write(struct collection *c, struct segment *segment, uint64_t row,
+                          float norm_before)
 {
     struct segment_shadow *s = &segment->shadow;
     if (!atomic_load_explicit(&s->state, memory_order_relaxed) || !shadow_seize(s)) return;
@@ -244,14 +254,14 @@ void segment_shadow_write(struct collection *c, struct segment *segment, uint64_
         const struct shadow_places *p = &s->places;
         struct shadow_places to = {p->codes + row * shadow_stride(c->dimension), p->scales + row,
                                    p->losts + row, p->lengths + row};
-        double before = shadow_finite(p->losts[row]);
+        float before = p->losts[row];
         s->checksum -= shadow_checksum(c->dimension, s, row, row + 1);
         c->shadows->kernels->measure(c->dimension, (float *)segment->rows.data + row * c->stride, 1,
                                      &centre, &to);
         s->checksum += shadow_checksum(c->dimension, s, row, row + 1);
-        double grown = shadow_finite(p->losts[row]) - before;
-        s->lost += grown;
-        shadow_add(&c->shadow.lost, grown);
+        add_lost(c, s, shadow_finite(p->losts[row]) - shadow_finite(before),
+                 shadow_share(p->losts[row], segment->norms[row]) -
+                     shadow_share(before, norm_before));
     }
     shadow_give_back(s, true);
 }
@@ -263,9 +273,15 @@ void segment_shadow_cut(struct segment *segment, uint64_t row)
     uint64_t rows = atomic_load_explicit(&s->rows, memory_order_relaxed);
     if (row < rows) {
         struct collection *c = s->of;
+        double lost = 0, share = 0;
+        for (uint64_t i = row; i < rows; i++) {
+            lost += shadow_finite(s->places.losts[i]);
+            share += shadow_share(s->places.losts[i], segment->norms[i]);
+        }
         s->checksum -= shadow_checksum(c->dimension, s, row, rows);
         atomic_store_explicit(&s->rows, (uint32_t)row, memory_order_relaxed);
         c->shadow.rows -= rows - row;
+        add_lost(c, s, -lost, -share);
     }
     shadow_give_back(s, true);
 }

@@ -48,8 +48,9 @@ struct collection_shadow {
     struct screen_counts counts[SCREENS]; /* the loop's */
 };
 
-/* A writer in place has changed row `row` of a segment; nobody else sees it. */
-void segment_shadow_write(struct collection *c, struct segment *s, uint64_t row);
+/* A writer in place has changed row `row` of a segment, which had this norm; nobody else sees
+ * it. */
+void segment_shadow_write(struct collection *c, struct segment *s, uint64_t row, float norm_before);
 /* A writer is about to write rows that nobody sees from `row` on. */
 void segment_shadow_cut(struct segment *s, uint64_t row);
 /* The segment goes; nobody sees it. */

@@ -308,6 +308,36 @@ Test(shadow_knn, writes_are_seen, .timeout = 900)
     }
 }
 
+static void move_all(struct twins *t, float by)
+{
+    for (uint64_t i = 0; i < ROWS * DIMENSION; i++)
+        t->rows[i] += by;
+    for (uint64_t i = 0; i < ROWS; i += 250)
+        upsert(t, t->ids + i, t->rows + i * DIMENSION, 250);
+}
+
+/* All rows move away from the centre that was chosen when there were others: when they lose half as
+ * much again, another one is chosen. What is told of them follows writes. */
+Test(shadow_knn, another_centre_when_rows_have_moved, .timeout = 300)
+{
+    struct twins t = twins_open(UNIFORM, DIMENSION, METRIC_DOT);
+    move_all(&t, 5);
+    warm(&t);
+    double first = info(&t).lost;
+    cr_assert(first > 0 && first < 0.001, "%g", first);
+    move_all(&t, -10);
+    cr_assert_eq(info(&t).rows, ROWS);
+    cr_assert(info(&t).lost > 5 * first && info(&t).lost < 20 * first, "%g", info(&t).lost);
+    warm(&t);
+    cr_assert_eq(info(&t).rows, ROWS);
+    cr_assert(info(&t).lost > 0.8 * first && info(&t).lost < 1.2 * first, "%g", info(&t).lost);
+    delete_some(&t, t.ids + ROWS - 900, 900);
+    upsert(&t, t.ids + ROWS - 900, t.rows, 1); /* what is behind it is no row any more */
+    cr_assert_lt(info(&t).rows, ROWS);
+    cr_assert(info(&t).lost > 0.8 * first && info(&t).lost < 1.2 * first, "%g", info(&t).lost);
+    twins_close(&t);
+}
+
 /* A reader of an older edition goes on with the rows that it saw. */
 Test(shadow_knn, an_older_edition_keeps_its_answers)
 {
