@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define QUERIES_MAX 1024u
 #define REPLY_BYTES (64u << 20) /* bounds this process's memory */
@@ -300,7 +301,7 @@ static int ask(struct similarity_command *o, struct cli *cli)
     struct long_call call;
     int code;
     progress_start(&o->progress, o->queries.total, 4 * (uint64_t)o->queries.dimension, clock_ns());
-    if (!o->out) o->progress.shown = false;
+    if (!o->out && isatty(STDOUT_FILENO)) o->progress.shown = false;
     while (!(code = queries_next(&o->queries, &rows, &n)) && n) {
         long_call_begin(&call, cli);
         ea_status status = ea_similarity(
