@@ -8,9 +8,9 @@
 
 /* Shorter rows count as this long, because their ids are copied on the loop. */
 enum { ROW_BYTES_MIN = 1024 };
-/* Rows that do not stay are coded in VRAM for requests, of which a small card has a MiB; but at
- * least as many rows, a block of the dirty ones (store/dirty.h). */
-enum { CODED_BYTES = 1 << 20, CODED_ROWS_MIN = 64 };
+/* Rows that do not stay are coded in VRAM for requests, an order's in a part of it, or in a MiB,
+ * which the smallest card has; but at least so many rows, a block of dirty ones (store/dirty.h). */
+enum { CODED_PART = 8, CODED_BYTES_MIN = 1 << 20, CODED_ROWS_MIN = 64 };
 
 static struct collection *collection_of(const struct resident *of)
 {
@@ -60,9 +60,11 @@ struct build_piece {
 static bool next_run(const struct card_replica *r, uint64_t from, uint64_t *first, uint64_t *count)
 {
     const struct collection *c = collection_of(r->resident);
-    uint64_t most = CODED_ROWS_MIN;
+    const struct share *share = gpu_process_share(r->card->process);
+    uint64_t room = atomic_load(&share->usage.slab_bytes) / CODED_PART, most = CODED_ROWS_MIN;
     if (!collection_next_dirty(c, from, first, count)) return false;
-    while (most * 2 * row_bytes(c) <= CODED_BYTES)
+    if (room < CODED_BYTES_MIN) room = CODED_BYTES_MIN;
+    while (most * 2 * row_bytes(c) <= room)
         most *= 2;
     if (r->shadow_only && *count > most) *count = most;
     return true;

@@ -102,10 +102,10 @@ static uint64_t cut(struct survivors *s, const struct order_run *r, uint32_t pas
                               pass * sizeof(float),
                               topk_bytes(r->k),
                               chunks * sizeof *s->chunks};
-    char *parts[sizeof bytes / sizeof *bytes];
+    char *parts[sizeof bytes / sizeof *bytes] = {NULL};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
         at = (at + 63) / 64 * 64;
-        parts[i] = (char *)s + at;
+        if (s) parts[i] = (char *)s + at;
         at += bytes[i];
     }
     if (!s) return (at + 63) / 64 * 64;

@@ -37,6 +37,7 @@ static void open_large(struct large *l)
         l->ids[i] = i * 5 + 1;
     gpu_scene_open(&l->s, "vram_mib=64 strict=1",
                    (const char *[]){"gpu.memory_mib=8", "gpu.force=none", "sched.predict=false",
+                                    "sched.success_percent=0", "sched.probe_percent=0",
                                     "gpu.heartbeat_ms=10000", "gpu.job_ms=60000", NULL});
     gpu_scene_await(&l->s, EA_GPU_READY);
     cr_assert_eq(ea_collection_create(l->s.a, "large", D, EA_COSINE, NULL), EA_OK);
