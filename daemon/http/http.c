@@ -106,6 +106,7 @@ static void *serve(void *owner)
     struct pollfd at[] = {{.fd = epoll->epoll_fd, .events = POLLIN},
                           {.fd = h->stop_fd, .events = POLLIN}};
     uint64_t ended = 0;
+    pthread_setname_np(pthread_self(), "http");
     while (!at[1].revents) {
         bool some_ended = h->places.given_total != ended;
         ended = h->places.given_total;

@@ -129,6 +129,21 @@ def descriptors(d):
     return len(os.listdir("/proc/%d/fd" % d.process.pid))
 
 
+def spent_ms(d):
+    """Time on a processor so far, of the loop and of HTTP's thread; 0 where the kernel tells none."""
+    folder, spent = "/proc/%d/task/" % d.process.pid, {"loop": 0, "http": 0}
+    for thread in os.listdir(folder):
+        try:
+            with open(folder + thread + "/comm", encoding="utf-8") as f:
+                name = f.read().strip()
+            with open(folder + thread + "/schedstat", encoding="utf-8") as f:
+                spent["loop" if int(thread) == d.process.pid else name] = \
+                    int(f.read().split()[0]) / 1e6
+        except FileNotFoundError:
+            pass
+    return spent["loop"], spent["http"]
+
+
 def start_bench(d, seconds):
     return subprocess.Popen(
         [BUILD + "/engram-accel", "--socket", d.socket, "--json", "bench", "--rows", "20000",
@@ -161,7 +176,7 @@ def main():
     measured = COUNT >= MEASURED_FROM
     before = p99(start_bench(d, 20).communicate(timeout=GIVE_UP_S * 10)[0]) if measured else None
     hostile = [Hostile(at, i, COUNT // THREADS) for i in range(THREADS)]
-    begun, asked = time.monotonic(), 0
+    begun, asked, spent = time.monotonic(), 0, spent_ms(d)
     bench = start_bench(d, 20) if measured else None
     for h in hostile:
         h.start()
@@ -171,6 +186,7 @@ def main():
         asked += 1
         time.sleep(0.05)
     took = time.monotonic() - begun
+    spent = spent, spent_ms(d)
     seen = {}
     for h in hostile:
         h.join()
@@ -196,6 +212,8 @@ def main():
         wrong.append("not ready afterwards: " + ask(at, "/readyz")[1])
     if d.stop() != 0:
         wrong.append("exit code")
+    print("on a processor meanwhile: loop %.0f ms, kNN included; HTTP's thread %.0f ms" % tuple(
+        spent[1][i] - spent[0][i] for i in (0, 1)))
     print("%d hostile requests in %.1f s, %d kNN meanwhile; answers: %s" %
           (COUNT // THREADS * THREADS, took, asked, dict(sorted(seen.items()))))
     for line in wrong[:20]:
