@@ -117,7 +117,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
 {
     switch (key) {
     case 'b': budget_mib = strtoull(value, NULL, 10); return 0;
-    case 'n': rounds = (unsigned)atoi(value); return 0;
+    case 'n': rounds = (unsigned)strtoul(value, NULL, 10); return 0;
     case 's': run.simulated = true; return 0;
     case 'S':
         if (run.setting_count == SCHED_SETTINGS_MAX) argp_error(state, "too many --set");
