@@ -33,7 +33,45 @@
  *
  * A row whose d is not finite, a centre with a norm above 2^62: lost = +inf, which no bound
  * rejects. A row shorter than 2^-100 has code 0. With all norms up to 2^62 (screen.h screens no
- * other) no sum comes near overflow. Any centre is right; a distant one rejects less. */
+ * other) no sum comes near overflow. Any centre is right; a distant one rejects less.
+ *
+ * Metrics. The codes are those of the rows, and only what a row must reach is the metric's: (scale,
+ * offset) and floor of screen.h, with a = V = 0, whose derivation uses D <= dot and not that dot is
+ * near D. So one shadow serves all three. Squared Euclidean: Q = |x|^2 + |t|^2 - 2 D is least where
+ * D is greatest, and the norms come from (3), not from the codes.
+ *
+ * Query planes. (4) holds for any s_x p with |x - s_x p| <= lost_x: with 127 levels or 32,639, made
+ * by the same steps. Of two planes P = 256 P1 + P0, both exact in int32: |P0| <= S 128 127 < 2^28,
+ * |P1| <= S 128 127; only the fma that joins them rounds, which is paid above. A scale is a row's
+ * own: no tile shares one, and none of the above says how rows are grouped.
+ *
+ * What a row must reach, B. A list of k rows that may all be returned (they pass the filter and the
+ * threshold) has canonical scores, of which the worst is B: at least k rows reach it, so a row with
+ * a strictly worse one is not among the k best, however those k were chosen. They are chosen by
+ * their estimates, which prove nothing and need not: B comes from canonical scores alone, by (2) of
+ * screen.h. (A bound from the lower bounds estimate - lost_x |s q| - |x| lost of k rows,
+ * by (1), would need no row, but is looser by twice the loss, and k rows are soon read.) Ties are
+ * not strictly worse: they pass, and ids decide. With fewer than k such rows B is the threshold, or
+ * nothing is rejected. A threshold T alone is such a B, too: what is strictly worse than T is not
+ * returned; of B and T the stricter one is taken. A row that the filter excludes may be rejected or
+ * not, since it is never returned; it must not be among the k.
+ *
+ * On a CPU B rises while rows are looked at. What was rejected by a lower B is strictly worse than
+ * it, and so than the last. Threads with a B each reject what cannot be among the k best of their
+ * own rows and so not among those of all. Who reads a shadow of another version than its rows'
+ * would apply a bound to another row: who writes a row codes it again before anybody sees it
+ * (store/shadow.h, gpu/replica_shadow.h).
+ *
+ * Extreme rows. A norm above 2^62, or for cosine below 2^-40, has floor NaN, and d that is not
+ * finite lost = +inf: neither is "less", so the row passes. A row at its centre has codes 0, lost
+ * some 2^-60 + 2^-20 |c|: the bound is x c. Where one element carries the row the others' codes are
+ * 0, and lost is their norm, as measured.
+ *
+ * No rotation. It would give each row the crest factor of a normal one, max |d| sqrt(S) / |d| some
+ * 3.4 at 768, and with it lost / |d| = 0.0076; rows of 768 normal numbers have that without, and so
+ * have embeddings of texts (docs/performance-gpu.md). To gain where few coordinates are large it
+ * would cost each query and row a transform in float, whose rounding (gamma(log2 S + 2) |d|) had to
+ * be added to lost. */
 #ifndef ENGRAM_KERNELS_SHADOW_H
 #define ENGRAM_KERNELS_SHADOW_H
 

@@ -2,6 +2,14 @@
  * of a term for each eight bytes that says where they are. A row's part can be taken out before the
  * row is coded anew and added afterwards, so what else changed in the tile still shows. One changed
  * word always changes the sum; changes of several cancel out once in 2^64.
+ *
+ * They are compared in an idle sweep, and not when codes are copied, since codes beside rows never
+ * are: a range of VRAM grows where it is; where a device can only move one, the shadow is dropped
+ * and made anew (gpu/replica_shadow.c); a second version of a replica codes its own rows
+ * (gpu/replica_fork.c leaves those ranges out), and so does what comes back after it was evicted.
+ * Codes without rows (shadow_only) on a device whose ranges move take their checksums with them,
+ * and the next sweep compares them. In the host, a segment that is copied for a next edition has no
+ * shadow until a search makes one.
  * Owner:  nobody; pure functions. Included by C and by CUDA.
  * Thread: any.
  * Errors: none. */

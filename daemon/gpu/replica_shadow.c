@@ -110,8 +110,9 @@ static bool must_stay(const struct gpu *g, const struct replica *r)
     return g->ops->range_moves(g->device) && r->holders > 1 && replica_shadow_bytes(r);
 }
 
-/* Takes what is missing: of the space's share, of the budget and of older shadows. */
-static bool fit(struct gpu *g, struct replica *r, device_stream stream)
+/* Takes what is missing: of the space's share, of the budget and of older shadows. Where ranges
+ * move, none is moved: what was coded is dropped, and *whole becomes false. */
+static bool fit(struct gpu *g, struct replica *r, bool *whole, device_stream stream)
 {
     uint64_t bytes[RANGES_MAX] = {0}, most[RANGES_MAX] = {0};
     uint64_t row_bytes = vector_stride(r->dimension) * sizeof(float);
@@ -122,6 +123,10 @@ static bool fit(struct gpu *g, struct replica *r, device_stream stream)
     if (must_stay(g, r)) {
         r->shadow.tried_ns = 0; /* it is tried as soon as nobody else holds the replica */
         return false;
+    }
+    if (g->ops->range_moves(g->device) && replica_shadow_drop(g, r)) {
+        *whole = false;
+        more = missing(r, bytes);
     }
     if (more > replica_space_left(g, r) || fault_here("replica_shadow: fit")) return false;
     while (g->replicas.bytes + more > g->replicas.bytes_max)
@@ -208,7 +213,7 @@ static bool follow(struct gpu *g, struct replica *r, bool whole, uint64_t first,
         return false;
     }
     r->shadow.tried_ns = clock_read_ns(g->clock);
-    if (!fit(g, r, stream)) return false;
+    if (!fit(g, r, &whole, stream)) return false;
     if (!whole) first = 0;
     if (!whole || end > r->rows) end = r->rows;
     if (!whole && !gpu_ok(g, begin(g, r, replica_rows(r), stream))) return false;

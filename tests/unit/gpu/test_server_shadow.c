@@ -266,6 +266,25 @@ Test(server_shadow, is_there_only_where_it_is_wanted, .timeout = 300)
     peer_close(&p);
 }
 
+/* Where ranges move when they grow, codes are not copied, but made anew. */
+Test(server_shadow, is_never_moved, .timeout = 300)
+{
+    struct gpu_peer p;
+    struct ask_rows r;
+    for (int moves = 0; moves < 2; moves++) {
+        open_with(&p, moves ? "vmm=0" : "");
+        make(&p, &r, 1, 1);
+        cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
+        uint64_t made_ns = atomic_load(&told_of(&p, &r)->made_ns);
+        change(&p, &r, ROWS, 2000, ROWS + 2000);
+        cr_assert(ask_best(&p, &r, METRIC_COSINE, 1) > 0);
+        cr_assert_eq(atomic_load(&told_of(&p, &r)->rows), ROWS + 2000);
+        cr_assert_eq(atomic_load(&told_of(&p, &r)->made_ns) > made_ns, moves == 1);
+        ask_free(&r);
+        peer_close(&p);
+    }
+}
+
 /* An upload beside a search of many passes makes a second version, with a shadow of its own. */
 Test(server_shadow, a_second_version_has_its_own, .timeout = 300)
 {
