@@ -174,6 +174,8 @@ typedef struct ea_stats {
     /* of collections with such searches, the ones with the most first; others are left out */
     uint32_t screens_count, screens_left_out;
     ea_collection_screens screens[EA_SCREENS_MAX];
+    /* How often the daemon's file was read again (ea_config_reload, SIGHUP), and refused. */
+    uint64_t config_reloads, config_reloads_refused;
 } ea_stats;
 EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 EA_API ea_status ea_get_stats_send(ea_client *c, const ea_send_options *how,
@@ -219,6 +221,12 @@ EA_API void ea_settings_free(ea_setting *list);
  * (EA_DETAIL_NOT_LIVE): it needs a restart. *now and *before, its value before, may be NULL. */
 EA_API ea_status ea_config_set(ea_client *c, const char *name, const char *value, ea_setting *now,
                                char before[257]);
+
+/* Has the daemon read its settings file again: live settings change, *changed of them, others that
+ * differ want a restart, *want_restart of them (ea_config_get names them); either may be NULL. If
+ * anything in the file is wrong, INVALID_ARGUMENT: the text says file, setting and reason, and the
+ * settings in use stay. Only for root and the user that the daemon runs as. */
+EA_API ea_status ea_config_reload(ea_client *c, uint32_t *changed, uint32_t *want_restart);
 
 /* A request that took observe.slow_ms or more. */
 typedef struct ea_slow_request {

@@ -167,7 +167,7 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct engine *e = handle->data;
     if (number == SIGHUP) {
-        live_settings_reload(&e->live);
+        live_settings_hangup(&e->live);
     } else if (!e->draining) {
         atomic_store(&e->stop_request, STOP_DRAIN);
         start_drain(e);
@@ -334,6 +334,8 @@ static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32
         .token_bytes = token_bytes,
         .asked = &e->live.asked,
         .set_setting = live_settings_set,
+        .reload_settings = live_settings_reload,
+        .reloads = &e->live.reloads,
         .settings_owner = &e->live,
     };
     enum status st = pipeline_create(&options, &e->pipeline);
@@ -442,10 +444,7 @@ static void start_watchdog(struct engine *e)
 {
     struct watchdog *w = &e->watchdog;
     watchdog_init(w, e->options.watchdog_us, e->cpu, e->worker_count, e->options.notify);
-    if (!w->bound_ns) return;
-    log_info("watchdog: the service manager wants a sign of life every %llu ms",
-             (unsigned long long)(w->bound_ns / 1000000));
-    uv_timer_start(&e->watchdog_timer, on_watchdog, 0, watchdog_gap_ms(w));
+    if (w->bound_ns) uv_timer_start(&e->watchdog_timer, on_watchdog, 0, watchdog_gap_ms(w));
 }
 
 void engine_run(struct engine *e)

@@ -32,29 +32,48 @@ enum status live_settings_refuse(const struct live_settings *l, const struct con
     return failure_set(f, why->code, why->detail, "%s%s%.148s", from, separator, why->text);
 }
 
-void live_settings_reload(struct live_settings *l)
+/* Reads what file and command line say, and takes what may change live, or nothing. */
+static enum status take(struct live_settings *l, struct config_reload *out, struct failure *f)
 {
     struct config fresh;
-    struct failure f = {0};
-    uint32_t ignored = 0;
-    if (!l->path[0]) {
-        log_info("SIGHUP: no configuration file is in use, nothing to re-read");
-        return;
-    }
+    if (!l->path[0])
+        return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_NONE,
+                           "no configuration file is in use: there is nothing to read again");
     config_defaults(&fresh);
-    enum status st = config_read_file(&fresh, l->path, &f);
+    enum status st = config_read_file(&fresh, l->path, f);
     for (unsigned i = 0; !st && i < l->setting_count; i++)
-        st = config_set(&fresh, l->settings[i], &f);
-    if (!st) st = l->accept(l->owner, &fresh, &f);
-    if (st) {
-        log_error("SIGHUP: %s; the settings in use stay", f.text);
-        return;
-    }
-    uint32_t changed = config_apply_live(l->config, &fresh, &ignored);
+        st = config_set(&fresh, l->settings[i], f);
+    if (!st) st = l->accept(l->owner, &fresh, f);
+    if (st) return st;
+    out->file = l->path;
+    out->changed = config_apply_live(l->config, &fresh, &out->want_restart);
     l->asked = fresh;
     apply(l);
-    log_info("SIGHUP: %s: %u live settings changed%s", l->path, changed,
-             ignored ? "; others differ and want a restart" : "");
+    return STATUS_OK;
+}
+
+enum status live_settings_reload(void *live, const char *who, struct config_reload *out,
+                                 struct failure *f)
+{
+    struct live_settings *l = live;
+    enum status st = take(l, out, f);
+    if (st) {
+        l->reloads.refused++;
+        if (st == STATUS_INVALID_ARGUMENT && !f->detail) f->detail = DETAIL_BAD_SETTING;
+        log_error("%s: %s; the settings in use stay", who, f->text);
+        return st;
+    }
+    l->reloads.taken++;
+    log_info("%s: %s: %u live settings changed%s", who, l->path, out->changed,
+             out->want_restart ? "; others differ and want a restart" : "");
+    return STATUS_OK;
+}
+
+void live_settings_hangup(struct live_settings *l)
+{
+    struct config_reload out;
+    struct failure f = {0};
+    (void)live_settings_reload(l, "SIGHUP", &out, &f);
 }
 
 enum status live_settings_set(void *live, const char *name, const char *value, const char *who,

@@ -2,7 +2,8 @@
  * that an operator sets.
  * Owner:  the engine.
  * Thread: the loop.
- * Errors: of a reload: logged; of a single setting: as config_set_live. Settings stay then. */
+ * Errors: of a reload: "FILE: KEY: reason", logged as well; of a single setting: as
+ *         config_set_live. Settings stay then. */
 #ifndef ENGRAM_LIVE_SETTINGS_H
 #define ENGRAM_LIVE_SETTINGS_H
 
@@ -21,14 +22,19 @@ struct live_settings {
     /* What is served over HTTP follows the settings of metrics.*, or refuses them all. */
     enum status (*accept)(void *owner, const struct config *fresh, struct failure *f);
     void *owner;
+    struct config_reloads reloads;
 };
 
 /* A setting of c is wrong, as `why` says: "KEY: reason". f: the same, with where it comes from. */
 enum status live_settings_refuse(const struct live_settings *l, const struct config *c,
                                  const struct failure *why, struct failure *f);
 
-/* Reads the file again, with the command line over it. What was set one by one is gone then. */
-void live_settings_reload(struct live_settings *l);
+/* reload_settings of the pipeline's options: reads the file again, with the command line over it.
+ * What was set one by one is gone then. Logged. */
+enum status live_settings_reload(void *live, const char *who, struct config_reload *out,
+                                 struct failure *f);
+/* The same for SIGHUP, which nobody waits for. */
+void live_settings_hangup(struct live_settings *l);
 /* settings_set of the pipeline's options. */
 enum status live_settings_set(void *live, const char *name, const char *value, const char *who,
                               struct failure *f);

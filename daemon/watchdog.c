@@ -14,6 +14,9 @@ void watchdog_init(struct watchdog *w, uint64_t bound_us, const struct backend *
     w->workers = workers;
     w->pulse = workers_pulse;
     w->notify = notify;
+    if (w->bound_ns)
+        log_info("watchdog: the service manager wants a sign of life every %" PRIu64 " ms",
+                 w->bound_ns / 1000000);
 }
 
 uint64_t watchdog_gap_ms(const struct watchdog *w)

@@ -172,3 +172,18 @@ ea_status ea_config_set(ea_client *c, const char *name, const char *value, ea_se
     if (before) memcpy(before, reply.before, sizeof reply.before), ea_text_plain(before);
     return EA_OK;
 }
+
+ea_status ea_config_reload(ea_client *c, uint32_t *changed, uint32_t *want_restart)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    engram_accel_v1_ConfigReloadReply reply = {0};
+    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_CONFIG_RELOAD);
+    if (!r) return EA_RESOURCE_EXHAUSTED;
+    r->answer = &reply;
+    ea_status st = ea_build_end(c, r, EA_OK, NULL, NULL, &r);
+    if (!st) st = ea_call(c, r, NULL);
+    if (st) return st;
+    if (changed) *changed = reply.changed;
+    if (want_restart) *want_restart = reply.want_restart;
+    return EA_OK;
+}

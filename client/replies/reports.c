@@ -231,6 +231,8 @@ void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
         .graph_nodes = m->graph_nodes,
         .graph_edges = m->graph_edges,
         .graph_bytes = m->graph_bytes,
+        .config_reloads = m->config_reloads,
+        .config_reloads_refused = m->config_reloads_refused,
         .attractors = m->attractors,
         .attractor_patterns = m->attractor_patterns,
         .attractor_bytes = m->attractor_bytes,

@@ -180,6 +180,16 @@ bool config_setting_at(const struct config *c, const struct config *asked, uint3
 bool config_setting_find(const struct config *c, const struct config *asked, const char *name,
                          struct config_setting *out);
 
+/* Of a file that was read again. */
+struct config_reload {
+    const char *file;
+    uint32_t changed, want_restart; /* live settings; others that differ */
+};
+/* How often that was done since the start. */
+struct config_reloads {
+    uint64_t taken, refused;
+};
+
 /* Returns the quotas of the space with this name: its own, or else the default. */
 struct space_quotas config_quotas(const struct config *c, const char *space_name);
 

@@ -5,6 +5,7 @@
 #ifndef ENGRAM_REPORT_SOURCES_H
 #define ENGRAM_REPORT_SOURCES_H
 
+#include "daemon/base/config.h"
 #include "daemon/heap/heap.h"
 #include "daemon/net/net.h"
 #include "daemon/report/stats.h"
@@ -20,8 +21,9 @@ struct report_sources {
     const struct peer *asking; /* who asks; it sees others only if it is the operator */
     const struct scheduler *scheduler;
     const struct stats *stats;
-    const struct backend *gpu;   /* NULL: none */
-    const struct job *in_flight; /* all jobs of clients, linked by hh */
+    const struct config_reloads *reloads; /* NULL: none are counted */
+    const struct backend *gpu;            /* NULL: none */
+    const struct job *in_flight;          /* all jobs of clients, linked by hh */
     uint32_t workers;
     uint32_t queue_depth;    /* jobs that wait in the scheduler */
     uint32_t jobs_in_flight; /* requests of clients: no batches, uploads or trials */

@@ -56,6 +56,8 @@ static void count_daemon(const struct report_sources *from, struct wire_stats *o
         .memory_bytes_used = memory.bytes_used,
         .memory_bytes_peak = memory.bytes_peak,
         .uptime_ns = from->now_ns - from->started_ns,
+        .config_reloads = from->reloads ? from->reloads->taken : 0,
+        .config_reloads_refused = from->reloads ? from->reloads->refused : 0,
     };
     count_operations(s, out);
     stats_report_routes(s, out);

@@ -132,6 +132,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .peers = &p->net->peers,
         .scheduler = &p->scheduler,
         .stats = &p->stats,
+        .reloads = p->reloads,
         .gpu = p->gpu,
         .in_flight = p->in_flight,
         .workers = p->worker_count,
@@ -270,6 +271,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_EXPLAIN: bytes = answer_explain(p, j, at); break;
     case OPERATION_CONFIG_GET: bytes = answer_config_get(p, c, j, at); break;
     case OPERATION_CONFIG_SET: bytes = answer_config_set(p, c, j, at); break;
+    case OPERATION_CONFIG_RELOAD: bytes = answer_config_reload(p, c, j, at); break;
     case OPERATION_SPACES: bytes = answer_spaces(p, c, j, at); break;
     case OPERATION_SLOWLOG: bytes = answer_slowlog(p, c, j, at); break;
     case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;

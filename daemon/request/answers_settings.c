@@ -52,3 +52,20 @@ size_t answer_config_set(struct pipeline *p, const struct connection *c, struct 
     config_setting_find(p->config, asked_of(p), name, &now);
     return encode_config_set(j->key.request_id, &now, before.value, at);
 }
+
+size_t answer_config_reload(struct pipeline *p, const struct connection *c, struct job *j, void *at)
+{
+    struct config_reload done;
+    if (!c->peer->is_operator) {
+        failure_set(&j->failure, STATUS_PERMISSION_DENIED, DETAIL_NOT_OPERATOR,
+                    "only root and the user that runs the daemon may have its file read again");
+        return 0;
+    }
+    if (!p->reload_settings) {
+        failure_set(&j->failure, STATUS_FAILED_PRECONDITION, DETAIL_NOT_LIVE,
+                    "nothing may be read again here");
+        return 0;
+    }
+    if (p->reload_settings(p->settings_owner, c->peer->name, &done, &j->failure)) return 0;
+    return encode_config_reload(j->key.request_id, &done, at);
+}

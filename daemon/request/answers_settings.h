@@ -10,6 +10,8 @@
 /* Each writes its reply to at (ENCODE_BYTES_MAX) and returns the bytes. */
 size_t answer_config_get(struct pipeline *p, const struct connection *c, const struct job *j,
                          void *at);
+size_t answer_config_reload(struct pipeline *p, const struct connection *c, struct job *j,
+                            void *at);
 size_t answer_config_set(struct pipeline *p, const struct connection *c, struct job *j, void *at);
 
 #endif

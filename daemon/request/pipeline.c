@@ -273,6 +273,8 @@ static void pipeline_take_options(struct pipeline *p, const struct pipeline_opti
     p->instance = o->instance ? o->instance : random_instance(p);
     p->asked = o->asked;
     p->set_setting = o->set_setting;
+    p->reload_settings = o->reload_settings;
+    p->reloads = o->reloads;
     p->settings_owner = o->settings_owner;
     p->started_ns = clock_read_ns(p->clock);
 }

@@ -36,6 +36,10 @@ struct pipeline_options {
     /* Sets a live setting (config_set_live), for `who`, and tells whom it concerns; NULL: none. */
     enum status (*set_setting)(void *owner, const char *name, const char *value, const char *who,
                                struct failure *f);
+    /* Reads the file again, for `who`; NULL: none. On failure settings stay. */
+    enum status (*reload_settings)(void *owner, const char *who, struct config_reload *out,
+                                   struct failure *f);
+    const struct config_reloads *reloads; /* NULL: none */
     void *settings_owner;
 };
 enum { TOKEN_BYTES_MAX = 256 };

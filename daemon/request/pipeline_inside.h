@@ -103,6 +103,9 @@ struct pipeline {
     const struct config *asked;
     enum status (*set_setting)(void *owner, const char *name, const char *value, const char *who,
                                struct failure *f);
+    enum status (*reload_settings)(void *owner, const char *who, struct config_reload *out,
+                                   struct failure *f);
+    const struct config_reloads *reloads;
     void *settings_owner;
     bool draining;
 };

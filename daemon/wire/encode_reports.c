@@ -249,6 +249,8 @@ size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffe
         .graph_nodes = s->graph_nodes,
         .graph_edges = s->graph_edges,
         .graph_bytes = s->graph_bytes,
+        .config_reloads = s->config_reloads,
+        .config_reloads_refused = s->config_reloads_refused,
         .attractors = s->attractors,
         .attractor_patterns = s->attractor_patterns,
         .attractor_bytes = s->attractor_bytes,

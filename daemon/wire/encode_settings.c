@@ -42,6 +42,15 @@ size_t encode_config_set(uint64_t request_id, const struct config_setting *setti
     return encode_frame(h, engram_accel_v1_ConfigSetReply_fields, &m, buffer);
 }
 
+size_t encode_config_reload(uint64_t request_id, const struct config_reload *done, void *buffer)
+{
+    engram_accel_v1_ConfigReloadReply m = {.changed = done->changed,
+                                           .want_restart = done->want_restart};
+    COPY_TEXT(m.file, done->file);
+    struct frame_header h = {.kind = OPERATION_CONFIG_RELOAD, .request_id = request_id};
+    return encode_frame(h, engram_accel_v1_ConfigReloadReply_fields, &m, buffer);
+}
+
 size_t encode_spaces(uint64_t request_id, const struct wire_space *spaces, size_t count, bool more,
                      void *buffer)
 {

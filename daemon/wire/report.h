@@ -105,6 +105,7 @@ struct wire_stats {
     uint64_t memory_bytes_used, memory_bytes_peak, collections, rows, uptime_ns, vram_bytes;
     uint64_t graphs, graph_nodes, graph_edges, graph_bytes;
     uint64_t attractors, attractor_patterns, attractor_bytes;
+    uint64_t config_reloads, config_reloads_refused;
     uint32_t operation_count;
     struct wire_operation_stats operations[WIRE_OPERATIONS_MAX];
     uint32_t gpu_count, route_count;

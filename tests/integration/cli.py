@@ -287,7 +287,10 @@ def until(what, question, seconds=300):
 def start_daemon(path, *settings):
     always = ("log.level=error", "memory.max_mib=2048", "sched.calibrate=false")
     words = [w for s in always + settings for w in ("--set", s)]
-    daemon = subprocess.Popen([os.path.join(BUILD, "engram-acceld"), "--socket", path] + words)
+    with open(path + ".json", "w") as settings_file: # which "reload" reads
+        settings_file.write("{}")
+    daemon = subprocess.Popen([os.path.join(BUILD, "engram-acceld"), "--config", path + ".json",
+                               "--socket", path] + words)
     until("the daemon's socket", lambda: os.path.exists(path))
     return daemon
 

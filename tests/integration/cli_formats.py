@@ -30,6 +30,7 @@ top | --sort name
 clients
 spaces
 slowlog | --last 2
+reload
 config get | batch | gpu.devices
 config set log.level info | spaces.shared.weight 3
 collection create new --dim 4 --metric dot

@@ -57,6 +57,11 @@ void sample_make_config_set(struct sample *s)
     strcpy(s->message.config_set.value, "1");
 }
 
+void sample_make_config_reload(struct sample *s)
+{
+    sample_begin(s, OPERATION_CONFIG_RELOAD, engram_accel_v1_ConfigReloadRequest_fields);
+}
+
 void sample_make_slowlog(struct sample *s)
 {
     sample_begin(s, OPERATION_SLOWLOG, engram_accel_v1_SlowlogRequest_fields);

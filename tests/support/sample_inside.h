@@ -25,6 +25,7 @@ void sample_make_explain(struct sample *s);
 void sample_make_config_get(struct sample *s);
 void sample_make_config_set(struct sample *s);
 void sample_make_spaces(struct sample *s);
+void sample_make_config_reload(struct sample *s);
 void sample_make_slowlog(struct sample *s);
 
 /* ---- sample_holographic.c ---- */

@@ -341,6 +341,7 @@ static const struct {
     {"config get", sample_make_config_get},
     {"config set", sample_make_config_set},
     {"spaces", sample_make_spaces},
+    {"config reload", sample_make_config_reload},
     {"slowlog", sample_make_slowlog},
     {"create", make_create},
     {"drop", make_drop},

@@ -24,6 +24,7 @@
     COMMAND(slowlog)            \
     COMMAND(config_get)         \
     COMMAND(config_set)         \
+    COMMAND(reload)             \
     COMMAND(create)             \
     COMMAND(list)               \
     COMMAND(describe)           \

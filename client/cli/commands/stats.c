@@ -209,6 +209,10 @@ static void stats_print(const ea_stats *s)
 {
     struct text a, b;
     printf("up             %s\n", format_ns(&a, s->uptime_ns));
+    if (s->config_reloads + s->config_reloads_refused)
+        printf("settings       read again %s, refused %s\n",
+               format_many(&a, s->config_reloads, "time"),
+               format_many(&b, s->config_reloads_refused, "time"));
     printf("connections    %s open, %s in all", format_count(&a, s->connections_open),
            format_count(&b, s->connections_total));
     printf(", %s refused, %s dropped\n", format_count(&a, s->connections_refused),
@@ -367,6 +371,8 @@ static void stats_print_json(const ea_stats *s)
     json_init(&j, stdout);
     json_object(&j, NULL);
     json_u64(&j, "uptime_ns", s->uptime_ns);
+    json_u64(&j, "config_reloads", s->config_reloads);
+    json_u64(&j, "config_reloads_refused", s->config_reloads_refused);
     json_u64(&j, "connections_open", s->connections_open);
     json_u64(&j, "connections_total", s->connections_total);
     json_u64(&j, "connections_refused", s->connections_refused);
