@@ -89,7 +89,11 @@ class Client:
         self._check(self.lib.ea_collection_drop(self.handle, name))
 
     def upsert(self, name, rows):
-        ids = self.numpy.arange(len(rows), dtype=self.numpy.uint64)
+        self.upsert_at(name, rows, 0)
+
+    def upsert_at(self, name, rows, first):
+        """Rows get the ids from `first` on."""
+        ids = self.numpy.arange(first, first + len(rows), dtype=self.numpy.uint64)
         asked = Rows(name, ids.ctypes.data, rows.ctypes.data, len(rows), rows.shape[1])
         self._check(self.lib.ea_upsert(self.handle, C.byref(asked), None))
 
