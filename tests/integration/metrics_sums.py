@@ -32,6 +32,12 @@ def total(page, name, **labels):
                all('%s="%s"' % pair in key for pair in labels.items()))
 
 
+def until(wanted):
+    end = time.monotonic() + GIVE_UP_S
+    while not wanted() and time.monotonic() < end:
+        time.sleep(0.03)
+
+
 def kill_card(d):
     children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(d.process.pid)],
                               capture_output=True, text=True, check=False).stdout.split()
@@ -46,6 +52,8 @@ def main():
     d.settings[0] = "gpu.devices=sim"
     d.settings.append("metrics.listen=" + at)
     d.start()
+    until(lambda: 'state="ready"} 1' in ask(at, "/metrics")[1])
+    time.sleep(0.03)  # a page younger than 20 ms is sent again
     first = last = series(ask(at, "/metrics")[1])
     clients = [subprocess.Popen(
         [BUILD + "/engram-accel", "--socket", d.socket, "--space", space, "--json", "bench",
@@ -65,7 +73,8 @@ def main():
     answers = [json.loads(c.communicate(timeout=GIVE_UP_S)[0].splitlines()[-1]) for c in clients]
     asked = sum(a["requests"] for a in answers)
     check(not any(a["errors"] for a in answers), "errors: %s" % [a["errors"] for a in answers])
-    time.sleep(0.03)  # a page younger than 20 ms is sent again
+    until(lambda: total(series(ask(at, "/metrics")[1]), "engram_accel_gpu_restarts_total") > 0)
+    time.sleep(0.03)
     page = series(ask(at, "/metrics")[1])
 
     def rise(name, **labels):
