@@ -170,7 +170,8 @@ BENCH_SRC  := $(wildcard tests/bench/bench_*.c)
 BENCH_BIN  := $(patsubst %.c,$(BUILD)/%,$(BENCH_SRC))
 GPU_BIN    := $(if $(CUDA_SRC),$(patsubst %.c,$(BUILD)/%,$(wildcard tests/gpu/gpu_*.c)))
 MAN        := $(patsubst docs/%,$(BUILD)/man/%,$(wildcard docs/*.[1-8]))
-UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in))
+UNITS      := $(patsubst systemd/%.in,$(BUILD)/systemd/%,$(wildcard systemd/*.in)) \
+              $(BUILD)/systemd/engram-acceld@.service
 CU_FILES   := $(wildcard kernels/cuda/*.cu kernels/cuda/*.cuh)
 C_FILES    := $(shell find daemon kernels client proto tests docs -name '*.[ch]' 2>/dev/null | sort)
 
@@ -356,6 +357,13 @@ $(BUILD)/man/%.1: docs/%.1 $(CLI) $(BUILD)/paths
 $(BUILD)/systemd/%: systemd/%.in $(BUILD)/paths
 	@mkdir -p $(@D)
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' $< > $@
+# An instance has a file, a socket and folders of its own; all else is as in the one service.
+INSTANCE := engram-accel-%i
+$(BUILD)/systemd/engram-acceld@.service: $(BUILD)/systemd/engram-acceld.service
+	$(Q)sed -e 's|^Description=.*|& (%i)|' \
+	    -e 's|/engram-accel.json$$|/%i.json --socket /run/$(INSTANCE)/engram-accel.sock|' \
+	    -e 's|^\(ExecReload=.*\) reload|\1 --socket /run/$(INSTANCE)/engram-accel.sock reload|' \
+	    -e 's#^\(Runtime\|State\)Directory=.*#\1Directory=$(INSTANCE)#' $< > $@
 
 ## install: to PREFIX (/usr/local), under DESTDIR; settings to SYSCONFDIR (/etc)
 TO         := $(DESTDIR)$(PREFIX)
@@ -373,6 +381,7 @@ INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
               lib/libengram_accel.so.$(SOVERSION) lib/libengram_accel.so.$(VERSION) \
               lib/pkgconfig/engram-accel.pc \
               lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
+              lib/systemd/system/engram-acceld@.service \
               lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
               $(COMPLETIONS) \
               $(foreach page,$(notdir $(MAN)),share/man/man$(subst .,,$(suffix $(page)))/$(page))

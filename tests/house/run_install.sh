@@ -31,6 +31,7 @@ for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engr
     include/engram_accel_vectors.h lib/libengram_accel.a lib/libengram_accel.so \
     lib/libengram_accel.so.0.2 lib/pkgconfig/engram-accel.pc \
     lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
+    lib/systemd/system/engram-acceld@.service \
     lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
     share/man/man8/engram-acceld.8 share/man/man1/engram-accel.1 \
     share/bash-completion/completions/engram-accel share/zsh/site-functions/_engram-accel \
@@ -41,6 +42,16 @@ settings=$work/root/etc/engram-accel/engram-accel.json
 "$root/bin/engram-acceld" --check-config --config "$settings"
 grep -q '^ExecStart=/usr/local/bin/engram-acceld ' \
     "$root/lib/systemd/system/engram-acceld.service"
+# An instance shares no file, socket or folder with the one service, and all else with it.
+for line in 'ExecStart=/usr/local/bin/engram-acceld --config /etc/engram-accel/%i.json --socket /run/engram-accel-%i/engram-accel.sock' \
+    'ExecReload=/usr/local/bin/engram-accel --socket /run/engram-accel-%i/engram-accel.sock reload' \
+    'RuntimeDirectory=engram-accel-%i' 'StateDirectory=engram-accel-%i'; do
+    grep -qxF "$line" "$root/lib/systemd/system/engram-acceld@.service" ||
+        { echo "run_install: the instance's unit lacks $line"; exit 1; }
+done
+others=$(diff "$root/lib/systemd/system/engram-acceld.service" \
+    "$root/lib/systemd/system/engram-acceld@.service" | grep -c '^>')
+[ "$others" = 5 ] || { echo "run_install: $others lines of the instance's unit differ"; exit 1; }
 grep -q 'limits.drain_ms' "$root/share/man/man8/engram-acceld.8"
 
 # Only the GPU process may know of CUDA; the daemon finds it beside itself.
