@@ -87,7 +87,12 @@ static uint64_t bytes_of_shadow(struct gpu_peer *p, const struct ask_rows *r)
 static struct share_shadow *told_of(struct gpu_peer *p, const struct ask_rows *r)
 {
     struct share_shadow *told = &p->share->shadow_of[r->replica % SHARE_SHADOWS];
-    cr_assert_eq(atomic_load(&told->replica), r->replica);
+    bool is = false; /* while it is written it is nobody's */
+    for (int n = 0; n < 20000 && !is; n++) {
+        is = atomic_load(&told->replica) == r->replica;
+        if (!is) usleep(1000);
+    }
+    cr_assert(is);
     return told;
 }
 
