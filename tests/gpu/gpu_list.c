@@ -74,8 +74,11 @@ static struct desk desk_create(const struct scene *s)
     if (!d.ids || !d.allowed || !d.of) abort();
     for (size_t r = 0; r < s->rows.count; r++)
         d.ids[r] = r * 0x9e3779b97f4a7c15u;
-    for (size_t w = 0; w < 2 * d.words; w++)
-        d.allowed[w] = w % 5 == 2 ? 0 : sample_random(&state) | sample_random(&state);
+    for (size_t w = 0; w < 2 * d.words; w++) {
+        d.allowed[w] = sample_random(&state);
+        d.allowed[w] |= sample_random(&state);
+        if (w % 5 == 2) d.allowed[w] = 0;
+    }
     for (size_t q = 0; q < QUERIES; q++)
         d.of[q] = q % 3 == 2 ? CUDA_FILTER_NONE : (uint32_t)(q % 3);
     d.on_ids = device_copy_of(d.ids, s->rows.count * 8);
