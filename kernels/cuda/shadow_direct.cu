@@ -279,6 +279,8 @@ static_assert((int)CUDA_DIRECT_K_MAX <= (int)SCAN_TOPK_K_MAX, "the best fit");
 static_assert(GRID_SPREAD * CUDA_DIRECT_K_MAX + SCAN_TOPK_BLOCKS <= SCAN_TOPK_SURVIVORS,
               "all picks are ranked at once");
 
+/* More rows come as fast by themselves (docs/performance-gpu.md). */
+enum { FAST_AHEAD_ROWS_MAX = 1 << 17 };
 static bool looks_ahead = true;
 
 extern "C" void cuda_shadow_direct_ahead(bool ahead)
@@ -331,7 +333,7 @@ static struct fast_job fast_job_of(enum metric metric, const struct cuda_rows *r
     job.metric = metric;
     job.lower_is_better = metric_lower_is_better(metric);
     job.limit_key = direct->threshold ? topk_key(*direct->threshold, job.lower_is_better) : ~0u;
-    job.looks_ahead = looks_ahead;
+    job.looks_ahead = looks_ahead && rows->count <= FAST_AHEAD_ROWS_MAX;
     job.tag = direct->tag;
     job.query_norm = direct->query_norm;
     memcpy(job.query, direct->query, rows->dimension * sizeof *job.query);

@@ -12,11 +12,7 @@ enum {
     FEW_DIMENSION = 1024,
     FEW_LISTED = 2048, /* pairs that a block holds against their bounds at a time */
     FEW_LIST = 4096,   /* of one of several queries: rows that may be scored */
-    /* Of more rows a batch (shadow_batch.cu) is as quick for several queries, which it multiplies
-     * by tensor cores; and what is as long as all rows takes more scratch. */
-    FEW_ROWS_MAX = 1 << 19,
-    FEW_ROWS_MAX_ONE = 1 << 20,
-    FEW_COUNTS = 64 /* where in scratch these are */
+    FEW_COUNTS = 64    /* where in scratch these are */
 };
 
 /* Of a launch; 0 before its blocks meet. */
@@ -387,6 +383,15 @@ static struct few_layout few_layout_of(uint64_t query_count, uint64_t row_count)
     return at;
 }
 
+/* Of more rows the several launches are quicker (docs/performance-gpu.md): a batch
+ * (shadow_batch.cu) multiplies several queries by tensor cores. */
+static uint64_t rows_max(uint64_t query_count)
+{
+    if (query_count > 4) return 1 << 17;
+    if (query_count > 2) return 5 << 16;
+    return query_count == 2 ? 1 << 19 : 3 << 16;
+}
+
 static bool left_out;
 
 extern "C" void cuda_shadow_without_few(bool without)
@@ -405,8 +410,7 @@ bool shadow_few_suits(uint64_t query_count, uint32_t k, uint64_t row_count, uint
 {
     return query_count >= 1 && query_count <= FEW_QUERIES && k >= 1 && k <= FEW_K_MAX &&
            dimension <= FEW_DIMENSION && row_count >= GRID_ROWS_MIN &&
-           row_count <= (uint64_t)(query_count > 1 ? FEW_ROWS_MAX : FEW_ROWS_MAX_ONE) &&
-           !left_out && grid_runs() && few_fits();
+           row_count <= rows_max(query_count) && !left_out && grid_runs() && few_fits();
 }
 
 uint64_t shadow_few_scratch(uint64_t query_count, uint64_t row_count)
