@@ -219,10 +219,8 @@ $(BUILD)/%.o: %.c $(BUILD)/flags | $(PROTO_GEN).h
 ifneq ($(SAN)$(COVERAGE),)
 $(BUILD)/kernels/%.o: KERNEL_FLAGS := -O2 $(if $(COVERAGE),-fprofile-update=single)
 endif
-# Tests are run once, too; what they compute literally, in tests/kernels, and benches are not.
-ifeq ($(SAN)$(COVERAGE),)
-$(BUILD)/tests/unit/%.o $(BUILD)/tests/integration/%.o $(BUILD)/tests/torture/%.o: TEST_FLAGS := -O1
-else
+# Tests are run once, too. In tests/unit/ops literal references would be slow.
+ifneq ($(SAN)$(COVERAGE),)
 $(BUILD)/tests/unit/%.o: TEST_FLAGS := -O0
 $(BUILD)/tests/unit/ops/%.o: TEST_FLAGS :=
 endif

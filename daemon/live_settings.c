@@ -71,7 +71,7 @@ enum status live_settings_reload(void *live, const char *who, struct config_relo
 
 void live_settings_hangup(struct live_settings *l)
 {
-    struct config_reload out;
+    struct config_reload out = {0};
     struct failure f = {0};
     (void)live_settings_reload(l, "SIGHUP", &out, &f);
 }
