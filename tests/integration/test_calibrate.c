@@ -143,6 +143,7 @@ Test(calibrate, measures_both_and_remembers)
     cr_assert(strstr(m.halves[HALF_GPU].machine, "GPU-simulated"));
 
     start("sim", "true");
+    await_line("model: loaded");
     cr_assert_eq(lines_with("model: loaded", "the CPU"), 1);
     await_line("knows of the GPUs");
     expect_served();
@@ -325,6 +326,7 @@ static void write_file(const char *text, size_t bytes)
 static void expect_ignored(const char *what, const char *word)
 {
     start("none", "false");
+    await_line("; ignored");
     cr_assert_eq(lines_with("model: ", "; ignored"), 1, "%s: not one line", what);
     cr_assert_eq(lines_with("model: ", word), 1, "%s: the line does not say '%s'", what, word);
     cr_assert(!daemon_logged(&d, "model: loaded"), "%s", what);
@@ -403,6 +405,7 @@ Test(calibrate, a_kill_leaves_a_good_file)
     cr_assert_eq(daemon_stop(&d), 0);
     for (int i = 0; i < 20; i++) {
         start("none", "false");
+        await_line("model: loaded");
         cr_assert_eq(lines_with("model: loaded", "the CPU"), 1, "round %d", i);
         expect_served(); /* something is learnt */
         kill(d.pid, SIGTERM);
