@@ -14,21 +14,28 @@
     ea_request_tensor(c, r, #member, &(message).has_##member, &(message).member, (dtype), (data), \
                       (rows), (columns))
 
-/* How the objects of one kind are listed. */
+/* How the objects of one kind are listed: by name or, if `name` is NULL, by number. */
 struct listing {
     engram_accel_v1_Kind kind;
     const pb_msgdesc_t *fields; /* of the request */
     void *request;              /* all zeros */
-    char *after;                /* in it: the name after which a page begins */
-    void *page;                 /* the reply; in it how many it has, and whether more follow: */
+    void *page;                 /* the reply; in it how many it has: */
     const pb_size_t *count;
+    /* By name: in the request the name after which a page begins; in the reply whether more
+     * follow. */
+    char *after;
     const bool *more;
     const char *(*name)(const void *page, size_t i);
+    /* By number: in the request where a page begins; in the reply where the next one does, 0: it is
+     * the last. */
+    uint64_t *first;
+    const uint64_t *next;
+    bool falls; /* the next number is less */
     /* Writes the i-th to the caller's struct, which has so many bytes. */
     void (*copy)(const void *page, size_t i, void *to, size_t bytes);
     size_t info_bytes;
 };
-/* Allocates *out, an array of the caller's structs, by rising name. */
+/* Allocates *out, an array of the caller's structs, by rising name, or in the daemon's order. */
 ea_status ea_list_all(ea_client *c, const struct listing *l, void **out, size_t *count);
 
 /* ---- options.c: options of a spread, alone and within a recall ---- */

@@ -13,15 +13,33 @@ static ea_status ask_page(ea_client *c, const struct listing *l)
     return st ? st : ea_call(c, r, NULL);
 }
 
-/* Names must rise; otherwise a faulty daemon could make the library ask for ever. */
-static bool page_rises(const struct listing *l)
+/* Names and numbers must go on; otherwise a faulty daemon could make the library ask for ever. */
+static bool page_goes_on(const struct listing *l)
 {
+    if (!l->name) {
+        if (!*l->next) return true;
+        return *l->count && (l->falls ? !*l->first || *l->next < *l->first : *l->next > *l->first);
+    }
     const char *after = l->after;
     for (size_t i = 0; i < *l->count; i++) {
         if (strcmp(after, l->name(l->page, i)) >= 0) return false;
         after = l->name(l->page, i);
     }
     return *l->count || !*l->more;
+}
+
+/* Says in the request where the next page begins; false: there is none. */
+static bool turn_page(const struct listing *l)
+{
+    if (!l->name) {
+        *l->first = *l->next;
+        return *l->next;
+    }
+    if (*l->count) {
+        const char *last = l->name(l->page, *l->count - 1);
+        memcpy(l->after, last, strlen(last) + 1);
+    }
+    return *l->more;
 }
 
 static bool add_page(const struct listing *l, char **list, size_t *used)
@@ -41,17 +59,12 @@ ea_status ea_list_all(ea_client *c, const struct listing *l, void **out, size_t 
     ea_status st;
     do {
         st = ask_page(c, l);
-        if (!st && !page_rises(l))
+        if (!st && !page_goes_on(l))
             st = ea_fail(c, EA_DATA_LOSS, EA_DETAIL_BAD_MESSAGE,
                          "the daemon's reply: a list out of order");
         if (!st && !add_page(l, &list, &used))
             st = ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY, "no memory for the list");
-        if (st) break;
-        if (*l->count) {
-            const char *last = l->name(l->page, *l->count - 1);
-            memcpy(l->after, last, strlen(last) + 1);
-        }
-    } while (*l->more);
+    } while (!st && turn_page(l));
     if (st) {
         free(list);
         return st;

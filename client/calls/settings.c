@@ -77,51 +77,34 @@ static void take_setting(const engram_accel_v1_ConfigSetting *m, ea_setting *out
     ea_text_plain(out->asked);
 }
 
-static ea_status ask_page(ea_client *c, uint64_t first, engram_accel_v1_ConfigGetReply *page)
+static void copy_setting_at(const void *page, size_t i, void *to, size_t bytes)
 {
-    engram_accel_v1_ConfigGetRequest m = {.first = first};
-    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_CONFIG_GET);
-    if (!r) return EA_RESOURCE_EXHAUSTED;
-    r->answer = page;
-    ea_status st = ea_build_end(c, r, EA_OK, engram_accel_v1_ConfigGetRequest_fields, &m, &r);
-    if (!st) st = ea_call(c, r, NULL);
-    /* Otherwise a faulty daemon could make the library ask for ever. */
-    if (!st && page->next && (page->next <= first || !page->settings_count))
-        st = ea_fail(c, EA_DATA_LOSS, EA_DETAIL_BAD_MESSAGE,
-                     "the daemon's reply: a list out of order");
-    return st;
+    ea_setting setting;
+    take_setting(&((const engram_accel_v1_ConfigGetReply *)page)->settings[i], &setting);
+    ea_copy_struct(to, bytes, &setting, sizeof setting);
 }
 
 ea_status ea_config_get(ea_client *c, ea_setting **out, size_t *count)
 {
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out || !count) return ea_fail_null(c, "out or count");
+    engram_accel_v1_ConfigGetRequest m = {0};
     engram_accel_v1_ConfigGetReply page = {0};
-    size_t used = 0, each = c->sizes.setting;
-    char *list = NULL;
-    ea_status st;
-    do {
-        st = ask_page(c, page.next, &page);
-        if (st) break;
-        char *larger = realloc(list, (used + page.settings_count + 1) * each);
-        if (!larger) {
-            st = ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY, "no memory for the list");
-            break;
-        }
-        list = larger;
-        for (size_t i = 0; i < page.settings_count; i++) {
-            ea_setting setting;
-            take_setting(&page.settings[i], &setting);
-            ea_copy_struct(list + used++ * each, each, &setting, sizeof setting);
-        }
-    } while (page.next);
-    if (st) {
-        free(list);
-        return st;
-    }
-    *out = (ea_setting *)list;
-    *count = used;
-    return EA_OK;
+    const struct listing listing = {
+        .kind = engram_accel_v1_Kind_KIND_CONFIG_GET,
+        .fields = engram_accel_v1_ConfigGetRequest_fields,
+        .request = &m,
+        .page = &page,
+        .count = &page.settings_count,
+        .first = &m.first,
+        .next = &page.next,
+        .copy = copy_setting_at,
+        .info_bytes = c->sizes.setting,
+    };
+    void *list;
+    ea_status st = ea_list_all(c, &listing, &list, count);
+    if (!st) *out = list;
+    return st;
 }
 
 void ea_settings_free(ea_setting *list)

@@ -30,51 +30,42 @@ static void take(const engram_accel_v1_SlowRequest *m, uint64_t instance, ea_slo
     ea_text_plain(out->peer);
 }
 
-static ea_status ask_page(ea_client *c, uint64_t before, engram_accel_v1_SlowlogReply *page)
+struct slow_page {
+    engram_accel_v1_SlowlogReply reply; /* first: the answer to a request is read into it */
+    const ea_client *client;
+};
+
+static void copy_at(const void *page, size_t i, void *to, size_t bytes)
 {
-    engram_accel_v1_SlowlogRequest m = {.before = before};
-    struct client_request *r = ea_request_take(c, engram_accel_v1_Kind_KIND_SLOWLOG);
-    if (!r) return EA_RESOURCE_EXHAUSTED;
-    r->answer = page;
-    ea_status st = ea_build_end(c, r, EA_OK, engram_accel_v1_SlowlogRequest_fields, &m, &r);
-    if (!st) st = ea_call(c, r, NULL);
-    /* Otherwise a faulty daemon could make the library ask for ever. */
-    if (!st && page->next && ((before && page->next >= before) || !page->requests_count))
-        st = ea_fail(c, EA_DATA_LOSS, EA_DETAIL_BAD_MESSAGE,
-                     "the daemon's reply: a list out of order");
-    return st;
+    const struct slow_page *p = page;
+    ea_slow_request one;
+    take(&p->reply.requests[i], ea_instance(p->client), &one);
+    ea_copy_struct(to, bytes, &one, sizeof one);
 }
 
 ea_status ea_get_slowlog(ea_client *c, ea_slow_request **out, size_t *count, uint64_t *total)
 {
     if (!c) return EA_INVALID_ARGUMENT;
     if (!out || !count) return ea_fail_null(c, "out or count");
-    engram_accel_v1_SlowlogReply page = {0};
-    size_t used = 0, each = c->sizes.slow_request;
-    char *list = NULL;
-    ea_status st;
-    do {
-        st = ask_page(c, page.next, &page);
-        if (st) break;
-        char *larger = realloc(list, (used + page.requests_count + 1) * each);
-        if (!larger) {
-            st = ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_MEMORY, "no memory for the list");
-            break;
-        }
-        list = larger;
-        for (size_t i = 0; i < page.requests_count; i++) {
-            ea_slow_request one;
-            take(&page.requests[i], ea_instance(c), &one);
-            ea_copy_struct(list + used++ * each, each, &one, sizeof one);
-        }
-    } while (page.next);
-    if (st) {
-        free(list);
-        return st;
-    }
-    *out = (ea_slow_request *)list;
-    *count = used;
-    if (total) *total = page.total;
+    engram_accel_v1_SlowlogRequest m = {0};
+    struct slow_page page = {.client = c};
+    const struct listing listing = {
+        .kind = engram_accel_v1_Kind_KIND_SLOWLOG,
+        .fields = engram_accel_v1_SlowlogRequest_fields,
+        .request = &m,
+        .page = &page,
+        .count = &page.reply.requests_count,
+        .first = &m.before,
+        .next = &page.reply.next,
+        .falls = true,
+        .copy = copy_at,
+        .info_bytes = c->sizes.slow_request,
+    };
+    void *list;
+    ea_status st = ea_list_all(c, &listing, &list, count);
+    if (st) return st;
+    *out = list;
+    if (total) *total = page.reply.total;
     return EA_OK;
 }
 

@@ -169,30 +169,30 @@ void log_stop(void)
     log_queue_stop();
 }
 
-static bool is_left_out(enum log_level level, const char *format)
+__attribute__((format(printf, 4, 0))) static void write_text(enum log_level level,
+                                                             const struct log_field *fields,
+                                                             unsigned count, const char *format,
+                                                             va_list args)
 {
-    return level < LOG_LEVEL_DEBUG && log_queue_runs() && !may_go(format);
+    char text[TEXT_MAX_BYTES];
+    if (level < LOG_LEVEL_DEBUG && log_queue_runs() && !may_go(format)) return;
+    vsnprintf(text, sizeof text, format, args);
+    put(level, fields, count, text);
 }
 
 void log_write(enum log_level level, const char *format, ...)
 {
-    char text[TEXT_MAX_BYTES];
-    if (is_left_out(level, format)) return;
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    write_text(level, NULL, 0, format, args);
     va_end(args);
-    put(level, NULL, 0, text);
 }
 
 void log_write_fields(enum log_level level, const struct log_field *fields, unsigned count,
                       const char *format, ...)
 {
-    char text[TEXT_MAX_BYTES];
-    if (is_left_out(level, format)) return;
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    write_text(level, fields, count, format, args);
     va_end(args);
-    put(level, fields, count, text);
 }

@@ -15,18 +15,13 @@ import sys
 import tempfile
 import time
 
+import checks
+from checks import check
+
 BUILD = sys.argv[1]
 # Whoever starts this in the background may have it ignore Ctrl-C, and its children with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 ROWS, DIMENSION = 3000, 64
-failures = 0
-
-
-def check(ok, what):
-    global failures
-    if not ok:
-        failures += 1
-        print("FAILED:", what)
 
 
 def write_npy(path, code, shape, values):
@@ -309,8 +304,8 @@ def beside_a_daemon(run):
             daemon.kill()
             daemon.wait()
             os.chdir("/")
-    print("%d checks failed" % failures)
-    return 1 if failures else 0
+    print("%d checks failed" % checks.failures)
+    return 1 if checks.failures else 0
 
 
 def gpu_process(daemon):
@@ -398,8 +393,8 @@ def main():
                 process.kill()
                 process.wait()
             os.chdir("/")
-    print("%d checks failed" % failures)
-    return 1 if failures else 0
+    print("%d checks failed" % checks.failures)
+    return 1 if checks.failures else 0
 
 
 if __name__ == "__main__":

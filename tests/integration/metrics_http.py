@@ -9,18 +9,12 @@ import sys
 import threading
 import time
 
+import checks
 import metrics_selectors as selectors
+from checks import check
 from metrics_daemon import Daemon, GIVE_UP_S, ask, ask_raw, basic, bearer, connect, series
 
 BUILD = sys.argv[1]
-failures = 0
-
-
-def check(ok, what):
-    global failures
-    if not ok:
-        failures += 1
-        print("FAILED:", what)
 
 
 def has_no_numbers(text):
@@ -283,4 +277,4 @@ for part in (statuses, counts, pages, refusals, reloads, crowds):
     begun = time.monotonic()
     part()
     print("%s: %.1f s" % (part.__name__, time.monotonic() - begun))
-sys.exit(failures > 0)
+sys.exit(checks.failures > 0)

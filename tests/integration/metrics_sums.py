@@ -8,18 +8,12 @@ import subprocess
 import sys
 import time
 
+import checks
+from checks import check
 from metrics_daemon import Daemon, GIVE_UP_S, ask, series
 
 BUILD, SECONDS = sys.argv[1], float(sys.argv[2])
 SPACES = ("alpha", "beta", "gamma")
-failures = 0
-
-
-def check(ok, what):
-    global failures
-    if not ok:
-        failures += 1
-        print("FAILED:", what)
 
 
 def is_counter(key):
@@ -101,7 +95,7 @@ def main():
     check(rise("engram_accel_gpu_restarts_total") >= 1, "restarts")
     print("%d kNN; %d processes of the card killed, %d pages" % (asked, killed, pages))
     check(d.stop() == 0, "exit code")
-    sys.exit(failures > 0)
+    sys.exit(checks.failures > 0)
 
 
 main()

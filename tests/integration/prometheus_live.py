@@ -13,19 +13,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import checks
 import metrics_selectors as selectors
+from checks import check
 from metrics_daemon import Daemon, GIVE_UP_S, ask, connect
 
 BUILD = sys.argv[1]
 PROMETHEUS = "config/prometheus/"
-failures = 0
-
-
-def check(ok, what):
-    global failures
-    if not ok:
-        failures += 1
-        print("FAILED:", what)
 
 
 def promtool(*words, text=None):
@@ -163,7 +157,7 @@ def main():
         d.process.kill()
         d.process.wait(GIVE_UP_S)
         shutil.rmtree(d.folder)
-    sys.exit(failures > 0)
+    sys.exit(checks.failures > 0)
 
 
 def load_again(d):

@@ -1,6 +1,7 @@
 /* slowlog: the last requests that took long. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/meta_total.h"
 
 struct slowlog {
     uint64_t last; /* UINT64_MAX: all */
@@ -31,17 +32,7 @@ static void one_json(struct json *j, const ea_slow_request *s)
     json_u64(j, "request_id", s->request_id);
     json_string(j, "status", ea_status_name(s->status));
     json_string(j, "detail", s->detail ? ea_detail_name(s->detail) : NULL);
-    json_string(j, "backend", ea_backend_name(s->meta.backend));
-    json_string(j, "reason", ea_reason_name(s->meta.reason));
-    json_u64(j, "total_ns", s->meta.total_ns);
-    json_u64(j, "queue_ns", s->meta.queue_ns);
-    json_u64(j, "run_ns", s->meta.run_ns);
-    json_u64(j, "copy_ns", s->meta.copy_ns);
-    json_u64(j, "predicted_ns", s->meta.predicted_ns);
-    json_u64(j, "other_ns", s->meta.other_ns);
-    json_u64(j, "wait_ns", s->meta.wait_ns);
-    json_u64(j, "batch", s->meta.batch);
-    json_u64(j, "version", s->meta.version);
+    meta_times_json(&s->meta, j);
     json_u64(j, "screened", s->meta.screened);
     json_u64(j, "survived", s->meta.survived);
     json_u64(j, "read_bytes", s->meta.read_bytes);

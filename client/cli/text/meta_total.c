@@ -69,7 +69,7 @@ static void screen_json(struct json *j, uint64_t screened, uint64_t survived, ui
     json_u64(j, "read_bytes", read_bytes);
 }
 
-void meta_json(const ea_meta *meta, struct json *j)
+void meta_times_json(const ea_meta *meta, struct json *j)
 {
     json_string(j, "backend", ea_backend_name(meta->backend));
     json_string(j, "reason", ea_reason_name(meta->reason));
@@ -82,6 +82,11 @@ void meta_json(const ea_meta *meta, struct json *j)
     json_u64(j, "wait_ns", meta->wait_ns);
     json_u64(j, "batch", meta->batch);
     json_u64(j, "total_ns", meta->total_ns);
+}
+
+void meta_json(const ea_meta *meta, struct json *j)
+{
+    meta_times_json(meta, j);
     screen_json(j, meta->screened, meta->survived, meta->read_bytes);
 }
 

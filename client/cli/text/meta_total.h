@@ -33,5 +33,7 @@ void meta_total_print(const struct meta_total *t, uint64_t n, const char *things
 /* Writes members of the object that is open. */
 void meta_total_json(const struct meta_total *t, struct json *j);
 void meta_json(const ea_meta *meta, struct json *j);
+/* The same without what became of rows in int8. */
+void meta_times_json(const ea_meta *meta, struct json *j);
 
 #endif
