@@ -32,6 +32,8 @@ static enum status check_numbers(struct job *j)
     if (st) return st;
     if (average && c->has_threshold_second)
         return check_refuse(j, DETAIL_BAD_THRESHOLD, "threshold_second: rule average has none");
+    if (!average && is_present(&r->weights))
+        return check_refuse(j, DETAIL_BAD_TIMES, "times: rule centroid has none");
     if (!c->size_min) return check_refuse(j, DETAIL_BAD_SIZE, "size_min: 0, at least 1 wanted");
     if (!c->clusters_max)
         return check_refuse(j, DETAIL_BAD_SIZE, "clusters_max: 0, at least 1 wanted");
@@ -52,10 +54,7 @@ static uint64_t count_rows(const struct job *j)
 static enum status check_times(struct job *j, uint64_t rows)
 {
     const struct job_request *r = &j->request;
-    if (!is_present(&r->weights)) return STATUS_OK;
-    if (r->cluster.rule != CLUSTER_AVERAGE)
-        return check_refuse(j, DETAIL_BAD_TIMES, "times: rule centroid has none");
-    if (r->weights.rows == rows) return STATUS_OK;
+    if (!is_present(&r->weights) || r->weights.rows == rows) return STATUS_OK;
     return failure_set(&j->failure, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SHAPE,
                        "times: %" PRIu64 " for %" PRIu64 " rows", r->weights.rows, rows);
 }
