@@ -22,8 +22,9 @@ MAKEFLAGS  += --no-builtin-rules
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
 
+# The one place for the version (tests/house/run_version.sh); the soname has two parts of it.
 VERSION    := 0.2.0
-SOVERSION  := 0.2
+SOVERSION  := $(basename $(VERSION))
 SAN        ?=
 CUDA       ?= auto
 COVERAGE   ?=

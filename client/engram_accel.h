@@ -124,7 +124,7 @@ EA_API bool ea_error_retryable(const ea_client *c);
 EA_API uint32_t ea_error_retry_after_ms(const ea_client *c);
 /* After EA_DETAIL_VERSION_CHANGED: the version that is there; 0 otherwise. */
 EA_API uint64_t ea_error_version(const ea_client *c);
-/* The version of the library, such as "0.2.0". */
+/* The version of the library, such as "1.2.3". */
 EA_API const char *ea_library_version(void);
 /* A number that is random at each start of the daemon; 0 before the first connect. */
 EA_API uint64_t ea_instance(const ea_client *c);

@@ -29,7 +29,7 @@ for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engr
     include/engram_accel_cluster.h include/engram_accel_covariance.h \
     include/engram_accel_progress.h include/engram_accel_recall.h include/engram_accel_reports.h \
     include/engram_accel_vectors.h lib/libengram_accel.a lib/libengram_accel.so \
-    lib/libengram_accel.so.0.2 lib/pkgconfig/engram-accel.pc \
+    "lib/$(readlink "$BUILD/libengram_accel.so")" lib/pkgconfig/engram-accel.pc \
     lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
     lib/systemd/system/engram-acceld@.service \
     lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \

@@ -29,9 +29,12 @@ for header in "$work"/client/engram_accel*.h; do
 done
 [ "$count" -ge 20 ] || { echo "run_header_grows: only $count structs grew"; exit 1; }
 
+# Another version of one soname.
+soname=$(readlink "$BUILD/libengram_accel.so")
+version=$("$BUILD/engram-accel" --version | sed -n 's/.*(library \([0-9.]*\)).*/\1/p')
 "$CC" -std=gnu11 -O1 -g -fPIC -shared -pthread -fvisibility=hidden -D_GNU_SOURCE \
-    -DENGRAM_VERSION='"0.2.99"' -I"$work" -I"$BUILD/gen" \
-    -Wl,-soname,libengram_accel.so.0.2 -o "$work/libengram_accel.so.0.2" \
+    -DENGRAM_VERSION="\"$version.99\"" -I"$work" -I"$BUILD/gen" \
+    -Wl,-soname,"$soname" -o "$work/$soname" \
     "$work"/client/*.c "$work"/client/calls/*.c "$work"/client/replies/*.c \
     "$BUILD/gen/proto/engram_accel.pb.c" -lprotobuf-nanopb -lm
 "$CC" -std=c11 -O1 -g -Wall -Wextra -Werror -I. -o "$work/old" tests/integration/header_grows.c \
@@ -46,5 +49,5 @@ until "$BUILD/engram-accel" --socket "$socket" ping >/dev/null 2>&1; do
     [ $tries -lt 300 ] || { cat "$work/log"; exit 1; }
     sleep 0.1
 done
-LD_LIBRARY_PATH=$BUILD "$work/old" "$socket" 0.2.0
-LD_LIBRARY_PATH=$work "$work/old" "$socket" 0.2.99
+LD_LIBRARY_PATH=$BUILD "$work/old" "$socket" "$version"
+LD_LIBRARY_PATH=$work "$work/old" "$socket" "$version.99"
