@@ -186,7 +186,8 @@ all: $(DAEMON) $(GPU) $(CLI) $(CLIENT_A) $(CLIENT_SO) $(BUILD)/engram-accel.pc $
 
 ## help: list the targets
 help:
-	@sed -n 's/^## \([a-z-]*\): \(.*\)/  \1\t\2/p' Makefile tests/rules.mk | expand -t 16
+	@sed -n 's/^## \([a-z-]*\): \(.*\)/  \1\t\2/p' Makefile tests/rules.mk \
+	    systemd/packages.mk | expand -t 16
 
 ## deps: install every Debian package that any target needs
 deps:
@@ -323,7 +324,7 @@ lint:
 	@.ci/install-deps build lint
 	$(Q)clang-format --dry-run -Werror $(C_FILES) $(CU_FILES)
 	$(Q)! LC_ALL=C.UTF-8 grep -nE '^.{101,}' $(C_FILES) $(CU_FILES) Makefile \
-	    tests/rules.mk $(wildcard proto/*.*o* proto/*.def)
+	    tests/rules.mk systemd/packages.mk $(wildcard proto/*.*o* proto/*.def)
 	$(Q)tests/house/run_arrows.sh
 	$(Q)tests/house/run_inside.sh
 	$(Q)tests/house/run_lengths.sh
@@ -417,6 +418,8 @@ uninstall:
 	$(if $(DESTDIR),,-[ ! -d /run/systemd/system ] || systemctl disable --now \
 	    engram-acceld.service engram-acceld.socket 2>/dev/null)
 	rm -f $(addprefix $(TO)/,$(INSTALLED)) $(SETTINGS)/engram-accel.json.sample
+
+include systemd/packages.mk
 
 ## cuda: build the CUDA kernels' library, where nvcc is (CUDA_ARCH="90": for one architecture)
 cuda: $(CUDA_A)
