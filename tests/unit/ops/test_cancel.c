@@ -1,15 +1,16 @@
 /* Long requests that are cancelled at a look at what others wait for (base/yield.h), at 200 of them
- * each: how often they look up again until they have ended, which a stopwatch need not say, and
- * that all memory comes back. bench_long tells the same in time. */
+ * each, or 20 in a part: how often they look up again until they have ended, which a stopwatch need
+ * not say, and that all memory comes back. bench_long tells the same in time. */
 #include <stdio.h>
 
 #include "daemon/base/yield.h"
 #include "daemon/exec/workers.h"
 #include "daemon/ops/cluster_inside.h"
 #include "tests/support/cluster_reference.h"
+#include "tests/support/sweep.h"
 #include "tests/unit/ops/ops_bench.h"
 
-enum { ROWS = 1200, D = 64, TIMES = 200 };
+enum { ROWS = 1200, D = 64 };
 
 /* A thread that cancels what it runs after so many looks. */
 struct canceller {
@@ -39,14 +40,14 @@ static struct canceller run(struct job *j, uint64_t cancel_at)
 /* most: looks after the one at which it was cancelled. */
 static void try_all(struct job j, const char *what, uint64_t most)
 {
-    unsigned seed = 5;
+    unsigned seed = 5, times = 200 / sweep_stride(10);
     uint64_t worst = 0, cancelled = 0;
     struct job whole = j;
     struct canceller c = run(&whole, 0);
     cr_assert(!whole.failure.code && whole.result.body_bytes, "%s: %s", what, whole.failure.text);
     run_job_reset(&whole);
     struct heap_usage before = heap_usage(j.heap);
-    for (unsigned i = 0; i < TIMES; i++) {
+    for (unsigned i = 0; i < times; i++) {
         struct job one = j;
         uint64_t at = 1 + (uint64_t)rand_r(&seed) % c.looks;
         struct canceller seen = run(&one, at);
@@ -62,12 +63,12 @@ static void try_all(struct job j, const char *what, uint64_t most)
         if (seen.after > worst) worst = seen.after;
         run_job_reset(&one);
     }
-    printf("%s: %llu looks, at most %llu after a cancel; %llu of %d were cancelled\n", what,
+    printf("%s: %llu looks, at most %llu after a cancel; %llu of %u were cancelled\n", what,
            (unsigned long long)c.looks, (unsigned long long)worst, (unsigned long long)cancelled,
-           TIMES);
+           times);
     cr_assert_leq(worst, most, "%s", what);
     cr_assert_geq(c.looks, 5 * most, "%s looks up too seldom for that to mean anything", what);
-    cr_assert_geq(cancelled, TIMES * 9 / 10, "%s", what);
+    cr_assert_geq(cancelled, times * 9 / 10, "%s", what);
 }
 
 /* What is linear in rows, a look for 256 of them, goes to its end: lists of members, the order of

@@ -11,6 +11,7 @@
 #include "daemon/store/collection_inside.h"
 #include "tests/support/reference.h"
 #include "tests/support/run_job.h"
+#include "tests/support/sweep.h"
 
 enum kind {
     UNIFORM,
@@ -204,7 +205,7 @@ static struct shadow_info info(const struct twins *t)
 
 static void every_kind(enum metric metric)
 {
-    for (int kind = 0; kind < KINDS; kind++) {
+    for (int kind = 0; kind < KINDS; kind += (int)sweep_stride(3)) {
         char what[48];
         snprintf(what, sizeof what, "metric %d, kind %d", metric, kind);
         struct twins t = twins_open((enum kind)kind, DIMENSION, metric);
@@ -239,7 +240,7 @@ Test(shadow_knn, other_dimensions, .timeout = 900)
 {
     static const uint32_t dimensions[] = {250, 289, 1025};
     for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++)
-        for (int m = METRIC_COSINE; m <= METRIC_SQUARED_EUCLIDEAN; m++) {
+        for (int m = METRIC_COSINE; m <= METRIC_SQUARED_EUCLIDEAN; m += (int)sweep_stride(2)) {
             struct twins t = twins_open(i % 2 ? CLUSTERS : UNIFORM, dimensions[i], (enum metric)m);
             warm(&t);
             compare_many(&t, "dimension");
