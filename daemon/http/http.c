@@ -179,6 +179,7 @@ void http_destroy(struct http *h)
 {
     if (!h) return;
     http_quiesce(h);
+    listening_release(&h->listening); /* before the server closes the socket */
     if (h->running) {
         uint64_t one = 1;
         while (write(h->stop_fd, &one, sizeof one) < 0 && errno == EINTR)

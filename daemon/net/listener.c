@@ -1,14 +1,11 @@
 #include "daemon/net/listener.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
-#include "daemon/base/socket_file.h"
 #include "daemon/net/connection.h"
 #include "daemon/net/ration.h"
 
@@ -73,27 +70,22 @@ static enum status listener_start(struct listener *l, const char *what, int rc, 
 enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, struct failure *f)
 {
     struct listener *l;
-    if (strlen(path) >= sizeof l->path)
-        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM, "%s: path too long", path);
-    enum status st = socket_file_clear(path, f);
-    if (!st) st = listener_create(n, false, &l, f);
+    struct socket_file file;
+    int fd;
+    enum status st = socket_file_bind(path, mode, &file, &fd, f);
     if (st) return st;
-    /* The socket file never has wider permissions than asked for, not even between bind and
-     * chmod. */
-    mode_t old = umask(0777);
-    int rc = fault_here("listener: bind") ? UV_EACCES : uv_pipe_bind(&l->uv.pipe, path);
-    umask(old);
-    if (!rc) {
-        struct stat sb;
-        l->owns_path = true;
-        memcpy(l->path, path, strlen(path) + 1);
-        if (stat(path, &sb) == 0) l->path_inode = sb.st_ino;
-        if (fault_here("listener: mode"))
-            rc = UV_EPERM;
-        else if (chmod(path, mode))
-            rc = -errno;
+    st = listener_create(n, false, &l, f);
+    if (st) {
+        socket_file_release(&file);
+        close(fd);
+        return st;
     }
-    return listener_start(l, path, rc, f);
+    l->file = file;
+    /* libuv is not told the path: it would remove whatever is there when it closes the socket */
+    int rc = fault_here("listener: open") ? UV_EMFILE : uv_pipe_open(&l->uv.pipe, fd);
+    st = listener_start(l, path, rc, f);
+    if (rc) close(fd);
+    return st;
 }
 
 enum status listener_open_inherited(struct net *n, int fd, struct failure *f)
@@ -125,8 +117,6 @@ enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, st
 
 void listener_close(struct listener *l)
 {
-    struct stat sb;
-    if (l->owns_path && stat(l->path, &sb) == 0 && sb.st_ino == l->path_inode) unlink(l->path);
-    l->owns_path = false;
+    socket_file_release(&l->file);
     if (!uv_is_closing(&l->uv.handle)) uv_close(&l->uv.handle, on_closed);
 }

@@ -5,6 +5,7 @@
 #ifndef ENGRAM_NET_LISTENER_H
 #define ENGRAM_NET_LISTENER_H
 
+#include "daemon/base/socket_file.h"
 #include "daemon/net/net_state.h"
 
 struct listener {
@@ -17,22 +18,19 @@ struct listener {
     struct net *net;
     struct listener *next;
     bool is_tcp;
-    bool owns_path;
-    bool waiting; /* a client was not accepted yet: no memory, or too many in a turn */
-    char path[108];
-    uint64_t path_inode; /* so that only our own file is removed */
+    bool waiting;            /* a client was not accepted yet: no memory, or too many in a turn */
+    struct socket_file file; /* of a Unix socket that we made */
     uint16_t port;
 };
 
-/* Listens on a socket file at path with this mode; ALREADY_EXISTS if another process answers
- * there. */
+/* Listens on a socket file at path with this mode; ALREADY_EXISTS if another process has it. */
 enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, struct failure *f);
 /* Listens on a Unix socket that systemd made. */
 enum status listener_open_inherited(struct net *n, int fd, struct failure *f);
 enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, struct failure *f);
 /* Accepts the client that could not be accepted before, if any. */
 void listener_retry(struct listener *l);
-/* Stops accepting and removes the socket file. The loop frees the listener. */
+/* Stops accepting and gives the socket file up. The loop frees the listener. */
 void listener_close(struct listener *l);
 
 #endif

@@ -162,6 +162,9 @@ void daemon_restart(struct daemon_process *d, const char *const *settings)
 
 void daemon_clean(struct daemon_process *d)
 {
+    char lock[sizeof d->socket_path + 8]; /* of a daemon that was killed */
+    snprintf(lock, sizeof lock, "%s.lock", d->socket_path);
+    unlink(lock);
     unlink(d->socket_path);
     unlink(d->log_path);
     rmdir(d->directory);
