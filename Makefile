@@ -44,8 +44,8 @@ ARCH       := $(shell $(CC) -dumpmachine 2>/dev/null | cut -d- -f1)
 VARIANT    := $(or $(SAN),$(if $(COVERAGE),coverage),$(if $(FUZZ),fuzz),release)
 BUILD      ?= build/$(VARIANT)
 # Make again, with all cores unless -j was given. The new make sees what was just installed.
-SUBMAKE     = +$(Q)$(MAKE) --no-print-directory \
-              $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
+MAKE_AGAIN  = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
+SUBMAKE     = +$(Q)$(MAKE_AGAIN)
 
 ifneq ($(SAN),)
 ifeq ($(filter $(SAN),address undefined both thread),)
@@ -316,7 +316,7 @@ DEMO_ARCH = $(if $(ALL_ARCH),$(sort $(or $(shell grep -os 'code=sm_[0-9]*' $(BUI
 demo:
 	@.ci/install-deps build demo
 	$(if $(DEMO_ARCH),@echo "demo: kernels for compute capability $(DEMO_ARCH) (CUDA_ARCH)")
-	$(SUBMAKE) all $(if $(DEMO_ARCH),CUDA_ARCH="$(DEMO_ARCH)")
+	+$(Q)tests/demo/ticking $(MAKE_AGAIN) all $(if $(DEMO_ARCH),CUDA_ARCH="$(DEMO_ARCH)")
 	$(Q)tests/demo/demo $(BUILD)
 
 ## lint: format, clang-tidy, lengths, and who may include whom
