@@ -1,5 +1,6 @@
 #include "daemon/engine_memory.h"
 
+#include <sys/resource.h>
 #include <uv.h>
 
 #include "daemon/net/connection.h"
@@ -15,14 +16,26 @@ static uint64_t memory_bytes(const struct config *c)
     return uv_get_total_memory() / 4 * 3;
 }
 
+/* The heap's memory is files without a name, larger than the bound, whose size is limited like that
+ * of others. */
+static enum status refuse_heap(uint64_t bytes, enum status st, struct failure *f)
+{
+    struct rlimit file;
+    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY)
+        return failure_set(f, st, DETAIL_MEMORY,
+                           "memory.max_mib: cannot map %llu MiB; files, which that is to the "
+                           "system, may have only %llu bytes (RLIMIT_FSIZE): make it unlimited",
+                           (unsigned long long)(bytes >> 20), (unsigned long long)file.rlim_cur);
+    return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
+                       (unsigned long long)(bytes >> 20));
+}
+
 enum status engine_memory_build(const struct config *c, const struct vector_kernels *kernels,
                                 struct heap **heap, struct store **store, struct failure *f)
 {
     uint64_t bytes_max = memory_bytes(c), reserve = bytes_max / RESERVE_SHARE;
     enum status st = heap_create(bytes_max, heap);
-    if (st)
-        return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
-                           (unsigned long long)(bytes_max >> 20));
+    if (st) return refuse_heap(bytes_max, st, f);
     st = heap_start_releaser(*heap);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no thread for the heap");
     heap_limit_cache(*heap, c->cache_mib_max << 20);

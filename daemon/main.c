@@ -122,14 +122,19 @@ static bool read_settings(struct daemon_arguments *a, struct config *c)
     return !st;
 }
 
-/* Every connection takes a descriptor. */
-static void raise_descriptor_limit(const struct config *c)
+static bool raise_limit(int which, struct rlimit *limit)
+{
+    if (getrlimit(which, limit)) return false;
+    limit->rlim_cur = limit->rlim_max;
+    return setrlimit(which, limit) == 0;
+}
+
+/* Every connection takes a descriptor; memory that is shared is a file, and data are saved. */
+static void raise_limits(const struct config *c)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur >= c->connection_max + 64ull)
-        return;
+    raise_limit(RLIMIT_FSIZE, &limit);
+    if (!raise_limit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= c->connection_max + 64ull) return;
     log_warning("limits.connections is %u, but only %llu descriptors may be open",
                 c->connection_max, (unsigned long long)limit.rlim_cur);
 }
@@ -160,11 +165,20 @@ static void say_start(const struct engine *e, const struct daemon_arguments *a,
     if (engine_http_address(e)) log_info("metrics on %s", engine_http_address(e));
 }
 
+/* What was printed in vain is a failure: also for argp, which ends the program by itself. */
+static void check_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return;
+    fprintf(stderr, "engram-acceld: standard output: %s\n", strerror(errno));
+    _exit(EXIT_START);
+}
+
 int main(int argc, char **argv)
 {
     struct daemon_arguments a = {0};
     struct engine_options engine_options = {.inherited_fd = -1, .handle_signals = true};
     if (!descriptors_open_standard()) return EXIT_START;
+    atexit(check_output);
     argp_err_exit_status = EXIT_CONFIG;
     argp_parse(&parser, argc, argv, 0, NULL, &a);
     if (!read_settings(&a, &engine_options.config)) return EXIT_CONFIG;
@@ -174,18 +188,17 @@ int main(int argc, char **argv)
     log_use_journal(send_to_journal);
     if (a.check_only) {
         printf("%s: OK\n", a.config_path ? a.config_path : "defaults");
-        return fflush(stdout) ? EXIT_START : EXIT_OK;
+        return EXIT_OK;
     }
-    if (a.verify) {
-        bool whole = persist_verify(a.verify, c->persist_key_file, stdout);
-        return fflush(stdout) || !whole ? EXIT_START : EXIT_OK;
-    }
+    if (a.verify)
+        return persist_verify(a.verify, c->persist_key_file, stdout) ? EXIT_OK : EXIT_START;
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is told by who writes it */
     if (!log_start()) {
         log_error("cannot start: no thread for the log");
         return EXIT_START;
     }
-    raise_descriptor_limit(c);
+    raise_limits(c);
     int inherited = sd_listen_fds(1);
     if (inherited > 0) engine_options.inherited_fd = SD_LISTEN_FDS_START;
     engine_options.config_path = a.config_path;

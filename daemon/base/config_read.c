@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/config_inside.h"
@@ -131,11 +132,25 @@ enum status config_read_text(struct config *c, const char *text, size_t bytes, c
     return st;
 }
 
-/* Reads the file into text[size]; returns its bytes, or a negative errno. */
+/* Returns a descriptor of a regular file, or a negative errno. A pipe that nobody writes to must
+ * hold up neither the start nor, later, the loop. */
+static int open_regular(const char *path)
+{
+    struct stat sb;
+    int fd = fault_here("config: open") ? (errno = EMFILE, -1)
+                                        : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return -errno;
+    if (fstat(fd, &sb) == 0 && (S_ISREG(sb.st_mode) || S_ISDIR(sb.st_mode))) return fd;
+    close(fd);
+    return -ENOTSUP;
+}
+
+/* Reads the file into text[size]; returns its bytes, or a negative errno, ENOTSUP for what is no
+ * file. */
 static ssize_t read_whole(const char *path, char *text, size_t size)
 {
-    int fd = fault_here("config: open") ? (errno = EMFILE, -1) : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -errno;
+    int fd = open_regular(path);
+    if (fd < 0) return fd;
     size_t bytes = 0;
     ssize_t n = 1;
     while (n > 0 && bytes < size) {
@@ -159,8 +174,9 @@ enum status config_read_file(struct config *c, const char *path, struct failure 
     if (n < 0) {
         char prefix[SHOWN_NAME_BYTES + 8];
         make_prefix(path, prefix, sizeof prefix);
-        st = failure_set(f, status_from_errno((int)n), DETAIL_SYSTEM, "%s%s", prefix,
-                         strerror((int)-n));
+        enum status why = n == -ENOTSUP ? STATUS_INVALID_ARGUMENT : status_from_errno((int)n);
+        st = failure_set(f, why, DETAIL_SYSTEM, "%s%s", prefix,
+                         n == -ENOTSUP ? "not a regular file" : strerror((int)-n));
     } else {
         st = config_read_text(c, text, (size_t)n, path, f);
     }

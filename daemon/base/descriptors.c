@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 bool descriptors_open_standard(void)
@@ -12,4 +13,12 @@ bool descriptors_open_standard(void)
         if (open("/dev/null", O_RDWR) != fd) return false;
     }
     return true;
+}
+
+uint64_t descriptors_left(int fd, uint64_t *limit)
+{
+    struct rlimit files = {.rlim_cur = RLIM_INFINITY};
+    getrlimit(RLIMIT_NOFILE, &files);
+    *limit = files.rlim_cur;
+    return files.rlim_cur > (uint64_t)fd ? files.rlim_cur - (uint64_t)fd - 1 : 0;
 }

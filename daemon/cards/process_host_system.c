@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -107,6 +108,17 @@ static int make_descriptors(const struct gpu_process *p, struct descriptors *d,
 
 /* ---------------------------------------------------------------- the program */
 
+/* Without /proc the kernel still says by which name the program was started. */
+static ssize_t find_self(char *self, size_t size)
+{
+    ssize_t n = readlink("/proc/self/exe", self, size);
+    const char *started = (const char *)getauxval(AT_EXECFN);
+    if (n >= 0 || !started) return n;
+    n = (ssize_t)strnlen(started, size);
+    memcpy(self, started, (size_t)n);
+    return n;
+}
+
 /* Finds gpu.program, or the program beside the daemon's. */
 static int find_program(struct gpu_process *p)
 {
@@ -118,8 +130,8 @@ static int find_program(struct gpu_process *p)
     static const char name[] = "engram-accel-gpu";
     snprintf(p->program, sizeof p->program, "%s", name);
     char self[GPU_PROGRAM_BYTES - sizeof name];
-    ssize_t n = fault_here("gpu process: program") ? (errno = ENOENT, -1)
-                                                   : readlink("/proc/self/exe", self, sizeof self);
+    ssize_t n =
+        fault_here("gpu process: program") ? (errno = ENOENT, -1) : find_self(self, sizeof self);
     if (n < 0) return -errno;
     const char *slash = memrchr(self, '/', (size_t)n);
     if ((size_t)n == sizeof self || !slash) return -ENAMETOOLONG;

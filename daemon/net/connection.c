@@ -6,10 +6,15 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "daemon/base/descriptors.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 
 enum { CONNECTION_LOG_BYTES = 512 };
+
+/* Descriptors that connections leave for files, for GPU processes that are started again and for
+ * HTTP; operators' connections leave half. */
+enum { DESCRIPTORS_KEPT = 24 };
 
 void connection_closed(struct connection *c)
 {
@@ -114,6 +119,27 @@ static enum status connection_admit(const struct net *n, const struct peer *peer
     return f->code;
 }
 
+/* Without this libuv, which finds no descriptor to accept with, would close connections without a
+ * word. */
+static enum status descriptors_admit(struct connection *c, struct failure *f)
+{
+    uint32_t kept = c->peer->is_operator ? DESCRIPTORS_KEPT / 2 : DESCRIPTORS_KEPT;
+    uint64_t limit;
+    uv_os_fd_t fd;
+    if (uv_fileno(&c->uv.handle, &fd) || descriptors_left(fd, &limit) >= kept) return STATUS_OK;
+    if (!c->net->told_descriptors)
+        log_warning("net: refusing connections: %llu descriptors may be open (RLIMIT_NOFILE), and "
+                    "the last %d are kept for files; it is not said again",
+                    (unsigned long long)limit, DESCRIPTORS_KEPT);
+    c->net->told_descriptors = true;
+    failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_CONNECTIONS,
+                "this daemon may have %llu descriptors, too few for another connection "
+                "(RLIMIT_NOFILE)",
+                (unsigned long long)limit);
+    f->retry_after_ms = RETRY_CONNECTION_MS;
+    return f->code;
+}
+
 /* Answers why there is no connection, and closes. Without an id, nobody can find it. */
 static void refuse(struct connection *c, const struct failure *f)
 {
@@ -181,7 +207,7 @@ bool connection_accept(struct net *n, uv_stream_t *listener, bool is_tcp)
     c->peer = peers_find(&n->peers, &who);
     struct failure f;
     if (!c->peer) failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a peer");
-    if (!c->peer || connection_admit(n, c->peer, &f))
+    if (!c->peer || connection_admit(n, c->peer, &f) || descriptors_admit(c, &f))
         refuse(c, &f);
     else
         connection_begin(c);

@@ -84,6 +84,7 @@ struct net {
     /* as of the last sweep: good enough for time limits, too coarse for measuring */
     uint64_t now_ns;
     bool draining;
+    bool told_descriptors;      /* the log says that connections are refused for want of them */
     unsigned char scrap[65536]; /* where bytes that are to be ignored are read to */
 };
 
