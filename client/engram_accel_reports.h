@@ -297,6 +297,11 @@ typedef struct ea_decision {
     bool well;                        /* false: the backend failed */
     bool filtered;
 } ea_decision;
+/* From how many bytes of rows what a decision would take on each backend was predicted: a kNN reads
+ * less where rows are asked in int8 first. 0: not predicted. */
+typedef struct ea_row_bytes {
+    uint64_t cpu, gpu;
+} ea_row_bytes;
 typedef struct ea_explanation {
     char gpu[321]; /* one line: "absent: why", or what serves */
     /* measured on this machine, now or in an earlier run; else the costs are built in */
@@ -316,6 +321,10 @@ typedef struct ea_explanation {
     ea_decision decisions[EA_DECISIONS_MAX];  /* the newest first */
     uint32_t screens_count, screens_left_out; /* as in ea_stats */
     ea_collection_screens screens[EA_SCREENS_MAX];
+    ea_row_bytes row_bytes[EA_DECISIONS_MAX]; /* of each of `decisions` */
+    /* by ea_backend, of kNN that asks int8 first: seen time / predicted time beside all else; 0:
+     * the daemon does not say */
+    float screened[EA_BACKENDS];
 } ea_explanation;
 /* Explains where requests run: the model, and at most `last` (0..64) decisions of this space. */
 EA_API ea_status ea_explain(ea_client *c, uint32_t last, ea_explanation *out);

@@ -74,6 +74,15 @@ const struct shadow_kernels *shadow_choose(const char *name);
 /* Returns the i-th table that this machine can run, slowest first; NULL at the end. */
 const struct shadow_kernels *shadow_variant(size_t i);
 
+/* More queries are told by a tile, with one plane of codes. */
+enum { SHADOW_ALONE_MAX = 8 };
+
+/* True if so many queries are told sooner than rows that lie in the cache are scored exactly. */
+static inline bool shadow_takes(const struct shadow_kernels *k, uint64_t queries)
+{
+    return queries <= SHADOW_ALONE_MAX || k->tiles;
+}
+
 /* Queries of a pack, rounded up to whole groups. */
 static inline size_t shadow_padded(size_t count)
 {

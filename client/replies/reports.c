@@ -313,6 +313,20 @@ static void take_decision(const engram_accel_v1_Decision *m, ea_decision *out)
     };
 }
 
+/* What came after the structs that it belongs to were frozen. */
+static void take_screened(const engram_accel_v1_ExplainReply *m, ea_explanation *out)
+{
+    for (uint32_t i = 0; i < out->decision_count; i++)
+        out->row_bytes[i] =
+            (ea_row_bytes){m->decisions[i].cpu_row_bytes, m->decisions[i].gpu_row_bytes};
+    for (uint32_t i = 0; i < m->operations_count; i++) {
+        const engram_accel_v1_OperationCost *o = &m->operations[i];
+        for (uint32_t b = 0; o->kind == engram_accel_v1_Kind_KIND_KNN && b < o->backends_count; b++)
+            if ((unsigned)o->backends[b].backend < EA_BACKENDS)
+                out->screened[o->backends[b].backend] = o->backends[b].screened;
+    }
+}
+
 void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *out)
 {
     const engram_accel_v1_SchedulerSettings *s = &m->settings;
@@ -345,6 +359,7 @@ void ea_report_explain(const engram_accel_v1_ExplainReply *m, ea_explanation *ou
         take_cost(&m->operations[i], &out->operations[i]);
     for (uint32_t i = 0; i < out->decision_count; i++)
         take_decision(&m->decisions[i], &out->decisions[i]);
+    take_screened(m, out);
     out->screens_left_out = m->screens_left_out;
     out->screens_count = take_screens(m->screens, m->screens_count, out->screens);
 }

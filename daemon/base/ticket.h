@@ -14,6 +14,12 @@ struct tenancy;
 /* A server, as in queueing theory: number 0 is the CPU with all its workers, 1 + i is GPU i. */
 enum { SERVER_CPU = 0, SERVER_GPU = 1, SERVERS_MAX = 17 };
 
+/* What a kNN should have to read on a backend where int8 is asked first (kernels/shadow.h). */
+struct work_screen {
+    float asked;  /* part of its pairs of a query and a row; 0: none */
+    float passed; /* part of those whose rows are scored then */
+};
+
 /* The features that predict a request's time; ops/operation.h fills them in. */
 struct work {
     uint32_t operation; /* enum operation */
@@ -30,8 +36,9 @@ struct work {
     /* scores to compute or edges to follow; 0: none (writes, fetches, norms), and the bytes
      * predict the time */
     uint64_t pairs;
-    uint64_t bytes_in;  /* request body */
-    uint64_t bytes_out; /* reply body, as far as it can be known before */
+    uint64_t bytes_in;            /* request body */
+    uint64_t bytes_out;           /* reply body, as far as it can be known before */
+    struct work_screen screen[2]; /* on the CPU, on GPUs */
     struct work_after {
         uint32_t operation, stride;
         uint64_t queries, rows, pairs;

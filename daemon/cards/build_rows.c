@@ -93,6 +93,7 @@ static void order_rows(struct cards *g, struct job *j, struct card_replica *r,
     struct order order = {.kind = ORDER_UPLOAD, .version = version, .upload = up};
     order.upload.fresh = !r->begun;
     order.upload.shadow_only = r->shadow_only;
+    order.upload.exact = collection_shadow_is_barred(collection_of(r->resident));
     order.upload.round = r->round;
     order.upload.space_bytes_max = build_space_bytes_max(g, r);
     build_order(g, j, r, &order, up.count * vector_stride(up.dimension) * sizeof(float));

@@ -49,6 +49,7 @@ struct replica {
     uint32_t dimension;       /* of its rows; 0: it is a graph's replica */
     bool bare;                /* it is a matrix's: rows without norms and ids */
     bool shadow_only;         /* it has no rows, only the codes of all */
+    bool exact;               /* its rows are not coded */
     uint64_t rows;
     /* rows whose norms are missing: computed when the replica is complete */
     uint64_t no_norm_first, no_norm_end;

@@ -17,7 +17,7 @@ enum {
 
 static bool wanted(const struct gpu *g, const struct replica *r)
 {
-    return r->dimension && !r->bare && r->rows &&
+    return r->dimension && !r->bare && !r->exact && r->rows &&
            atomic_load_explicit(&g->share->shadows, memory_order_relaxed) &&
            (g->ops->shadow_direct_suits(g->device, r->dimension, 1, r->rows) ||
             g->ops->shadow_suits(g->device, r->dimension, 1, 1, r->rows));

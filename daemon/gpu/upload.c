@@ -22,6 +22,7 @@ static bool rows_read(struct gpu *g, struct task *t, struct upload *out)
         .dimension = u->dimension,
         .fresh = u->fresh,
         .bare = u->bare,
+        .exact = u->exact,
         .round = u->round,
         .space_bytes_max = u->space_bytes_max,
         .room = replica_room_of_rows(g, u->dimension, u->row_count),
@@ -95,6 +96,7 @@ static enum order_result find(struct gpu *g, struct task *t, const struct upload
     if (!r) return RESULT_NO_MEMORY;
     r->bare = u->bare;
     r->shadow_only = u->shadow_only;
+    r->exact = u->exact;
     r->space_bytes_max = u->space_bytes_max;
     *out = r;
     return RESULT_OK;

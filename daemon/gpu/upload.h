@@ -15,7 +15,7 @@ enum { UPLOAD_PLACES_MAX = 3 };
 /* The contents of an order. */
 struct upload {
     uint32_t dimension; /* 0: of a graph */
-    bool fresh, bare, shadow_only;
+    bool fresh, bare, shadow_only, exact;
     uint32_t round;
     uint64_t space_bytes_max;
     struct replica_room room;

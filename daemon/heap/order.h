@@ -52,7 +52,8 @@ struct order_upload {
     uint64_t space_bytes_max;
     /* 1: of the rows only their codes stay (gpu/replica_shadow.h): such a replica serves KNN alone,
      * has one version, and gets its rows in their order: none before all rows ahead of it */
-    uint32_t shadow_only, reserved;
+    uint32_t shadow_only;
+    uint32_t exact; /* 1: its rows are not coded, whatever is allowed */
 };
 
 /* Sets bytes [first, first + count) of one array of a graph's replica to what lies at `bytes`. The

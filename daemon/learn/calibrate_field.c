@@ -3,6 +3,7 @@
 #include "daemon/cards/cards.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
+#include "daemon/store/shadow.h"
 
 /* A name that no client can ask for (space_name_parse). */
 static const char space_name[] = ".calibration";
@@ -20,6 +21,7 @@ static enum status make_ground(struct field *f, uint32_t ground)
     if (st) return st;
     if (c) {
         store_collection_unlink(f->store, f->space, c);
+        collection_shadow_never(c);
         f->grounds[ground] = collection_resident(c);
     } else {
         store_graph_unlink(f->store, f->space, g);

@@ -139,8 +139,13 @@ static enum status read_line(const cJSON *v, struct cost_line *line, struct fail
     if (!st) st = read_float(member(v, "spread"), "spread", 0, LOG_MAX, &line->spread, f);
     if (!st) st = read_float(member(v, "overlap"), "overlap", OVERLAP_MIN, 1, &line->overlap, f);
     if (!st) st = read_number(member(v, "seen"), "seen", 0, SEEN_MAX, &seen, f);
+    double screened[2] = {0};
+    if (!st)
+        st = read_list(member(v, "screened"), "screened", 2, -LOG_MAX, WEIGHT_MAX, screened, f);
     if (st) return st;
     line->seen = (uint64_t)seen;
+    line->screened =
+        (struct cost_cell){(float)fmin(screened[0], LOG_MAX), (float)fmax(screened[1], 0)};
     const cJSON *cells = member(v, "cells");
     if (!cJSON_IsArray(cells)) return refuse(f, "cells", "a list is wanted");
     for (const cJSON *cell = cells->child; !st && cell; cell = cell->next)
@@ -283,6 +288,7 @@ static bool add_cells(cJSON *to, const struct cost_line *line)
 
 static bool add_line(cJSON *to, const struct cost_line *line)
 {
+    const float screened[] = {line->screened.bias, line->screened.weight};
     cJSON *o = cJSON_CreateObject();
     if (!cJSON_AddItemToArray(to, o)) return false;
     return cJSON_AddItemToObject(o, "coefficients",
@@ -290,6 +296,7 @@ static bool add_line(cJSON *to, const struct cost_line *line)
            cJSON_AddItemToObject(
                o, "doubt",
                cJSON_CreateFloatArray(&line->doubt[0][0], COST_FEATURES * COST_FEATURES)) &&
+           cJSON_AddItemToObject(o, "screened", cJSON_CreateFloatArray(screened, 2)) &&
            cJSON_AddNumberToObject(o, "lean", line->lean) &&
            cJSON_AddNumberToObject(o, "drift", line->drift) &&
            cJSON_AddNumberToObject(o, "spread", line->spread) &&

@@ -179,6 +179,8 @@ static void knn_work(const struct job *j, struct work *w)
     w->k = j->request.k;
     w->pairs = work_times(w->queries, w->rows);
     w->bytes_out = work_best_bytes(j, w->rows);
+    if (j->collection && !w->listed)
+        w->screen[0] = shadowing_outlook(j->collection, w->queries, w->k);
 }
 
 /* Gathering few rows for one is sooner done than scanning all for many. */

@@ -8,7 +8,6 @@
 #include "daemon/ops/operation_inside.h"
 
 enum {
-    ALONE_MAX = 8,           /* more queries are told by a tile, with one plane of codes */
     USEFUL_SHARE_ALONE = 3,  /* useful while less than one row in so many passes */
     USEFUL_SHARE_TILED = 16, /* in a tile an exact score costs less */
     K_SHARE = 8,
@@ -45,6 +44,15 @@ bool shadowing_pays(uint32_t dimension, uint64_t query_count, uint64_t k, uint64
            row_count / K_SHARE > k;
 }
 
+struct work_screen shadowing_outlook(const struct edition *e, uint64_t query_count, uint64_t k)
+{
+    uint64_t rows = collection_rows(e);
+    if (!shadowing_pays(collection_dimension(e), query_count, k, rows))
+        return (struct work_screen){0};
+    struct shadow_outlook look = collection_shadow_outlook(e, query_count);
+    return (struct work_screen){(float)look.coded, (float)look.passed};
+}
+
 static uint64_t planes_bytes(uint32_t dimension)
 {
     return sizeof(struct planes) + 2 * shadow_stride(dimension);
@@ -53,7 +61,7 @@ static uint64_t planes_bytes(uint32_t dimension)
 void shadowing_layout(struct shadowing *s, uint64_t groups, uint64_t group_queries,
                       uint32_t worker_count, uint64_t *bytes)
 {
-    uint64_t alone = smaller(group_queries, ALONE_MAX) * planes_bytes(s->dimension);
+    uint64_t alone = smaller(group_queries, SHADOW_ALONE_MAX) * planes_bytes(s->dimension);
     uint64_t tiled = shadow_pack_bytes(s->dimension, (size_t)group_queries);
     s->groups = groups;
     s->group_queries = group_queries;
@@ -69,7 +77,7 @@ void shadowing_begin(struct shadowing *s, const struct job *j)
         s->groups ? collection_shadow_begin(s->collection, &s->use) : SHADOW_NONE;
     s->on = begun == SHADOW_BEGUN;
     s->rests = begun == SHADOW_RESTS;
-    if (s->on && !s->use.kernels->tiles && s->group_queries > ALONE_MAX) s->on = false;
+    if (s->on && !shadow_takes(s->use.kernels, s->group_queries)) s->on = false;
     atomic_init(&s->screened, 0);
     atomic_init(&s->passed, 0);
     atomic_init(&s->read_bytes, 0);
@@ -99,7 +107,7 @@ static void code_queries(const struct shadowing *s, const struct query_set *quer
 {
     size_t stride = vector_stride(s->dimension);
     const struct shadow_kernels *k = s->use.kernels;
-    if (queries->count > ALONE_MAX) {
+    if (queries->count > SHADOW_ALONE_MAX) {
         k->pack(s->dimension, queries->rows, queries->norms, queries->count, &s->use.centre, at);
         return;
     }
@@ -250,7 +258,7 @@ static void watch(struct shadowing *s, struct shadowing_state *state,
                   const struct screening_block *b, size_t passed)
 {
     uint64_t pairs = (uint64_t)b->queries->count * b->rows.count;
-    bool alone = b->queries->count <= ALONE_MAX;
+    bool alone = b->queries->count <= SHADOW_ALONE_MAX;
     atomic_fetch_add_explicit(&s->screened, pairs, memory_order_relaxed);
     atomic_fetch_add_explicit(&s->passed, passed, memory_order_relaxed);
     count_read(s, shadow_bytes(s->dimension, b->rows.count) + float_bytes(s, passed));
@@ -281,7 +289,7 @@ void shadowing_offer(struct shadowing *s, const struct job *j, uint64_t group, u
         return;
     }
     screen_floors(&s->screen, b->rows.norms, b->rows.count, state->floors);
-    if (b->queries->count > ALONE_MAX)
+    if (b->queries->count > SHADOW_ALONE_MAX)
         passed = offer_tiled(s, state, b, codes, &rows);
     else
         passed = offer_alone(s, state, b, codes, &rows);

@@ -3,8 +3,8 @@
  * equals that of exact scoring, bit for bit. Blocks without a shadow are scored exactly, and
  * shadows are made on the way (store/shadow.h).
  * Owner:  the operation's scratch.
- * Thread: layout on the loop, begin and end on one worker, the rest on any; each has a state of its
- *         own.
+ * Thread: layout and outlook on the loop, begin and end on one worker, the rest on any; each has a
+ *         state of its own.
  * Errors: none. */
 #ifndef ENGRAM_OPS_SHADOWING_H
 #define ENGRAM_OPS_SHADOWING_H
@@ -29,6 +29,9 @@ struct shadowing {
 
 /* True if a search of so many queries for k of row_count rows may gain. */
 bool shadowing_pays(uint32_t dimension, uint64_t query_count, uint64_t k, uint64_t row_count);
+
+/* What a search of these rows that begins now can expect. On the loop. */
+struct work_screen shadowing_outlook(const struct edition *e, uint64_t query_count, uint64_t k);
 
 /* Adds scratch for `groups` groups of at most group_queries queries. */
 void shadowing_layout(struct shadowing *s, uint64_t groups, uint64_t group_queries,

@@ -5,6 +5,7 @@
 
 #include "daemon/ops/operation.h"
 #include "daemon/report/cards_report.h"
+#include "daemon/sched/work.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -113,6 +114,7 @@ static void tell_backend(const struct scheduler *s, enum backend_id b, enum oper
         .pair_ns = l->coefficients[5],
         .handed_ns = l->coefficients[6],
         .drift = expf(l->drift),
+        .screened = expf(l->screened.bias),
         .spread = l->spread,
         .confidence = cost_predict(&s->model, b, &typical).confidence,
         .success_permille = (uint32_t)(1000 * cost_success_rate(&s->model, b, operation) + 0.5),
@@ -181,6 +183,12 @@ static struct wire_scheduler_settings settings_of(const struct scheduler *s)
     };
 }
 
+static uint64_t row_bytes_of(const struct work *w, enum backend_id b)
+{
+    double bytes = work_row_bytes(w, b);
+    return bytes < 1e18 ? (uint64_t)bytes : UINT64_C(1000000000000000000);
+}
+
 static void tell_decision(const struct decision *d, uint64_t now_ns, struct wire_decision *out)
 {
     *out = (struct wire_decision){
@@ -193,6 +201,8 @@ static void tell_decision(const struct decision *d, uint64_t now_ns, struct wire
         .gpu_ns = d->gpu_ns,
         .wait_ns = d->wait_ns,
         .took_ns = d->took_ns,
+        .cpu_row_bytes = d->cpu_ns ? row_bytes_of(&d->work, BACKEND_CPU) : 0,
+        .gpu_row_bytes = d->gpu_ns ? row_bytes_of(&d->work, BACKEND_GPU) : 0,
         .well = d->well,
     };
     if (d->work.operation == OPERATION_KNN_BATCH) out->work.operation = OPERATION_KNN;

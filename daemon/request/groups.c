@@ -123,6 +123,7 @@ static struct job *take_part(struct pipeline *p, struct job *whole, uint64_t fir
         .arrived_ns = whole->ticket.arrived_ns,
         .other = SERVERS_MAX,
     };
+    part->ticket.work.screen[1] = whole->ticket.work.screen[1];
     part->member_next = whole->members;
     whole->members = part;
     job_move(part, JOB_QUEUED);

@@ -5,6 +5,10 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/situation.h"
 #include "daemon/request/uploads.h"
+#include "daemon/store/shadow.h"
+
+/* Where more than one row in so many is wanted, no card asks int8 first. */
+enum { SCREENED_K_SHARE = 12 };
 
 void line_expect(struct job *j)
 {
@@ -23,11 +27,29 @@ void line_expect_no_more(struct job *j)
     j->coming = false;
 }
 
+/* What a kNN can expect of its replica's rows in int8. */
+static void expect_screen(const struct pipeline *p, struct job *j)
+{
+    struct work *w = &j->ticket.work;
+    if (j->operation != OPERATION_KNN || !p->gpu || !w->gpu_able || w->listed) return;
+    if (j->whole) { /* a part of one that was in line */
+        w->screen[1] = j->whole->ticket.work.screen[1];
+        return;
+    }
+    const struct resident *of = job_operand(j, 0);
+    if (!of || w->k > w->rows / SCREENED_K_SHARE) return;
+    struct shadow_info shadow = replica_info(p->gpu, of).shadow;
+    if (shadow.rows && !shadow.rests)
+        w->screen[1] = (struct work_screen){
+            1, (float)collection_screens_of(j->collection, SCREENS_GPU)->passed};
+}
+
 void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns)
 {
     struct ticket *t = &j->ticket;
     line_expect_no_more(j);
     t->work = operation_work(j);
+    expect_screen(p, j);
     t->batch_key = !j->alone && !j->whole ? operation_batch_key(j) : NULL;
     t->batch_on_cards = j->ops && j->ops->batches_on_cards;
     t->splits = operation_splits(j);
@@ -93,6 +115,7 @@ void line_end(struct pipeline *p, struct job *j)
         .ended_ns = j->finished_ns,
         .back_ns = clock_read_ns(p->clock),
         .enqueued_ns = j->backend == BACKEND_GPU ? j->gpu.enqueued_ns : 0,
+        .screen = j->screen,
     };
     p->running -= j->backend == BACKEND_CPU;
     if (j->backend == BACKEND_CPU) run.busy_ns = atomic_load(&j->worked_ns) / p->worker_count;

@@ -4,15 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/sched/work.h"
+
 /* Variances of natural logarithms. */
 /* a built-in coefficient may be wrong by a factor of 2 or so */
 static const double DOUBT_FRESH = 0.4;
 static const double DOUBT_CELL = 0.02; /* a new cell: the error of the affine form for such work */
+/* how far a pass through int8 may be from as many bytes of float32, on a processor not known */
+static const double DOUBT_SCREENED = 0.2;
 static const double NOISE = 0.08 * 0.08; /* of a single run */
 static const double DRIFT_SLOW = 0.1;    /* the drift takes at least this part of NOISE */
 static const double DRIFT_SHARE = 0.6;   /* the drift takes at most this part of a surprise */
 /* bounds a cell's weight, so that it never stops to learn */
-static const double CELL_WEIGHT_MAX = 40;
+static const double CELL_WEIGHT_MAX = 40, SCREENED_WEIGHT_MAX = 400;
 /* Correlation of a cell with one this many octaves away: 2^-0.7 an octave. */
 enum { CELL_REACH = 3 };
 static const double CELL_ALIKE[CELL_REACH + 1] = {1, 0.616, 0.379, 0.233};
@@ -43,6 +47,7 @@ void cost_clear(struct cost_line *l, double spread)
     l->overlap = 1;
     l->seen = 0;
     memset(l->cells, 0, sizeof l->cells);
+    l->screened = (struct cost_cell){0};
 }
 
 void cost_doubt_all(struct cost_line *l)
@@ -152,23 +157,21 @@ void cost_init(struct cost_model *m, uint32_t workers)
 
 /* ---------------------------------------------------------------- where work stands */
 
-void cost_features(const struct work *w, double features[COST_FEATURES])
+void cost_features(const struct work *w, enum backend_id b, double features[COST_FEATURES])
 {
-    double row_bytes = (double)w->stride * sizeof(float);
     features[0] = 1;
-    features[1] = (double)w->rows * row_bytes;
+    features[1] = work_row_bytes(w, b);
     features[2] = work_measure(w) == MEASURE_NODES ? (double)w->rows * (double)w->queries
-                                                   : (double)w->pairs * w->stride;
+                                                   : work_products(w, b);
     features[3] = (double)w->queries;
     features[4] = (double)w->bytes_in + (double)w->bytes_out;
     features[5] = (double)w->pairs;
     features[6] = work_is_brief(w) ? 0 : 1;
 }
 
-static uint32_t octave_of(const struct work *w)
+static uint32_t octave_of(const struct work *w, enum backend_id b)
 {
-    double size =
-        w->pairs ? (double)w->pairs * w->stride : (double)w->bytes_in + (double)w->bytes_out;
+    double size = w->pairs ? work_products(w, b) : (double)w->bytes_in + (double)w->bytes_out;
     if (size < 1) return 0;
     uint64_t bits;
     memcpy(&bits, &size, sizeof bits);
@@ -201,8 +204,9 @@ struct view {
     uint32_t octave, width;
     double shares[COST_FEATURES]; /* of the affine part */
     double affine;                /* ns */
-    double bias;                  /* of the cell */
-    double coefficients_variance, cell_variance;
+    double bias;                  /* of the cell, and of what is asked in int8 */
+    double asked;                 /* struct work_screen's */
+    double coefficients_variance, cell_variance, screened_variance;
 };
 
 double cost_doubt(const struct cost_line *l, const double shares[COST_FEATURES])
@@ -236,18 +240,20 @@ void cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATUR
     }
 }
 
-static void view_time(const struct cost_line *l, const struct work *w, struct view *v)
+static void view_time(const struct cost_line *l, enum backend_id b, const struct work *w,
+                      struct view *v)
 {
     double features[COST_FEATURES], sum = 0;
-    cost_features(w, features);
+    cost_features(w, b, features);
     for (uint32_t i = 0; i < COST_FEATURES; i++) {
         v->shares[i] = l->coefficients[i] * features[i];
         sum += v->shares[i];
     }
     v->affine = sum < 1 ? 1 : sum;
-    v->octave = octave_of(w);
+    v->octave = octave_of(w, b);
     v->width = width_of(w);
-    v->bias = l->cells[v->octave][v->width].bias;
+    v->asked = work_screen_on(w, b).asked;
+    v->bias = l->cells[v->octave][v->width].bias + v->asked * l->screened.bias;
 }
 
 static void view_doubt(const struct cost_line *l, struct view *v)
@@ -256,11 +262,13 @@ static void view_doubt(const struct cost_line *l, struct view *v)
         v->shares[i] *= 1 / v->affine;
     v->coefficients_variance = cost_doubt(l, v->shares);
     v->cell_variance = DOUBT_CELL / (1 + l->cells[v->octave][v->width].weight);
+    v->screened_variance = v->asked * v->asked * DOUBT_SCREENED / (1 + l->screened.weight);
 }
 
-static void view_of(const struct cost_line *l, const struct work *w, struct view *v)
+static void view_of(const struct cost_line *l, enum backend_id b, const struct work *w,
+                    struct view *v)
 {
-    view_time(l, w, v);
+    view_time(l, b, w, v);
     view_doubt(l, v);
 }
 
@@ -300,7 +308,7 @@ static struct prediction stage_time(const struct cost_model *m, enum backend_id 
 {
     const struct cost_line *l = line_of(m, b, w->operation);
     struct view v;
-    view_time(l, w, &v);
+    view_time(l, b, w, &v);
     return time_of(l, &v);
 }
 
@@ -317,11 +325,11 @@ static struct prediction predict_stage(const struct cost_model *m, enum backend_
 {
     const struct cost_line *l = line_of(m, b, w->operation);
     struct view v;
-    view_of(l, w, &v);
+    view_of(l, b, w, &v);
     struct prediction p = time_of(l, &v);
     /* Differences between runs are no uncertainty of their mean, once there were enough runs. */
     double noise = (double)l->spread * l->spread / (1 + l->cells[v.octave][v.width].weight);
-    double doubt = (v.coefficients_variance + v.cell_variance + noise) / SURE;
+    double doubt = (v.coefficients_variance + v.cell_variance + v.screened_variance + noise) / SURE;
     p.confidence = (float)(1 / (1 + doubt * doubt));
     return p;
 }
@@ -346,12 +354,22 @@ static double between(double low, double x, double high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* The factor of all work of which int8 is asked. It is known as well after a tenth of the runs that
+ * a cell wants, so that it does not follow what is noise. */
+static void learn_screened(struct cost_cell *c, const struct view *v, double part, double clear)
+{
+    double gain = v->screened_variance / v->asked * part;
+    c->bias = (float)between(-BOUND, c->bias + gain, BOUND);
+    c->weight += (float)(v->asked * v->asked * clear * DOUBT_SCREENED / DOUBT_CELL);
+    if (c->weight > SCREENED_WEIGHT_MAX) c->weight = (float)SCREENED_WEIGHT_MAX;
+}
+
 /* Divides a surprise among the parts of a prediction by their uncertainty (a Kalman step). */
 static void line_learn(struct cost_line *l, const struct view *v, double surprise, double noise)
 {
     double lean = fabs((double)l->lean) - l->spread;
     if (lean < 0) lean = 0;
-    double others = v->coefficients_variance + v->cell_variance + noise;
+    double others = v->coefficients_variance + v->cell_variance + v->screened_variance + noise;
     double drift = lean * lean > DRIFT_SLOW * NOISE ? lean * lean : DRIFT_SLOW * NOISE;
     /* Several surprises in one direction mean that the backend has changed, which the drift learns
      * fast; but one run alone never does. */
@@ -374,6 +392,7 @@ static void line_learn(struct cost_line *l, const struct view *v, double surpris
         cell->weight += (float)(alike * alike * NOISE / noise);
         if (cell->weight > CELL_WEIGHT_MAX) cell->weight = (float)CELL_WEIGHT_MAX;
     }
+    if (v->asked > 0) learn_screened(&l->screened, v, surprise / all, NOISE / noise);
     l->drift = (float)between(-BOUND, l->drift + surprise * drift / all, BOUND);
 }
 
@@ -383,7 +402,7 @@ static void observe_stage(struct cost_model *m, enum backend_id b, const struct 
     if (!high_ns || low_ns > high_ns) return;
     struct cost_line *l = cost_line_at(m, b, w->operation);
     struct view v;
-    view_of(l, w, &v);
+    view_of(l, b, w, &v);
     double predicted = view_ns(l, &v);
     double low = low_ns ? (double)low_ns : 1, high = (double)high_ns;
     bool alone = low_ns == high_ns;
@@ -466,31 +485,4 @@ double cost_success_rate(const struct cost_model *m, enum backend_id b, uint32_t
     double wide = 3 * sqrt(rate * (1 - rate) / n + 9 / (4 * n * n));
     double high = (rate + 9 / (2 * n) + wide) / (1 + 9 / n);
     return high < 1 ? high : 1;
-}
-
-/* ---------------------------------------------------------------- where the GPU begins to win */
-
-static bool gpu_is_faster(const struct cost_model *m, const struct work *like, uint64_t rows)
-{
-    struct work w = *like;
-    double times = (double)rows / (double)(like->rows ? like->rows : 1);
-    w.rows = rows;
-    w.pairs = like->rows ? (uint64_t)((double)like->pairs * times) : rows * like->queries;
-    if (!w.k) w.bytes_out = (uint64_t)((double)like->bytes_out * times);
-    if (w.listed) w.bytes_in = (uint64_t)((double)like->bytes_in * times);
-    return cost_predict(m, BACKEND_GPU, &w).ns < cost_predict(m, BACKEND_CPU, &w).ns;
-}
-
-uint64_t cost_crossover_rows(const struct cost_model *m, const struct work *like, uint64_t rows_max)
-{
-    if (!rows_max) return 0;
-    int top = (int)floor(4 * log2((double)rows_max)), from = -1; /* in quarters of an octave */
-    /* Searches from above, by octaves and then by quarters: the GPU must be faster from there
-     * on. */
-    for (int step = 4; step >= 1; step -= 3)
-        for (int at = from < 0 ? top : from - step; at >= 0; at -= step) {
-            if (!gpu_is_faster(m, like, (uint64_t)exp2(at / 4.0))) break;
-            from = at;
-        }
-    return from < 0 ? 0 : (uint64_t)exp2(from / 4.0);
 }

@@ -1,9 +1,11 @@
 /* cost: how long a request takes on each backend if it runs alone. There is one model for each
  * operation and backend: affine in the work's features, fitted by calibration, times what was seen
- * for work of this size and width (a cell), times a drift that follows fast. Each of the three has
- * a variance, and a surprise is divided among them accordingly: built-in figures change most,
- * fitted ones hardly, well-known cells little, and what is common to many sizes is left for the
- * drift. The model also keeps how often each backend ended an operation well of late.
+ * for work of this size and width (a cell), times a drift that follows fast. Where rows are asked
+ * in int8 first, the features are what is read then, and one more factor is learnt of such runs
+ * alone. Each of the four has a variance, and a surprise is divided among them accordingly:
+ * built-in figures change most, fitted ones hardly, well-known cells little, and what is common to
+ * many sizes is left for the drift. The model also keeps how often each backend ended an operation
+ * well of late.
  * Owner:  the scheduler.
  * Thread: the loop. Nothing here reads a clock.
  * Errors: none; numbers that make no sense are ignored. */
@@ -16,9 +18,10 @@
 enum {
     /* The features are: 1; bytes of rows read once; pairs * stride (spread: nodes that all its
      * sets touch); queries; bytes moved; pairs; and 1 if the work is handed to workers because it
-     * is not brief (base/ticket.h). */
+     * is not brief (base/ticket.h). The second and third are parts of these where int8 is asked
+     * first (sched/work.h). */
     COST_FEATURES = 7,
-    COST_SIZES = 48, /* octaves of pairs * stride, a row of cells each */
+    COST_SIZES = 48, /* octaves of the third feature, a row of cells each */
     COST_WIDTHS = 6, /* and classes of queries: 1, 2-3, 4-8, 9-32, 33-128, more */
     /* how many outcomes count for the success rate: at most, and unless cost_model.window is set */
     COST_WINDOW_MAX = 1024,
@@ -48,6 +51,7 @@ struct cost_line {
     uint64_t outcomes[COST_WINDOW_MAX / 64];
     uint32_t outcome_count;
     struct cost_cell cells[COST_SIZES][COST_WIDTHS];
+    struct cost_cell screened; /* what applies beside its cell to work of which int8 is asked */
 };
 
 struct cost_model {

@@ -7,8 +7,8 @@
 
 #include "daemon/sched/cost.h"
 
-/* Computes the features of work, in the units of the coefficients. */
-void cost_features(const struct work *w, double features[COST_FEATURES]);
+/* Computes the features of work on a backend, in the units of the coefficients. */
+void cost_features(const struct work *w, enum backend_id b, double features[COST_FEATURES]);
 
 struct cost_line *cost_line_at(struct cost_model *m, enum backend_id b, uint32_t operation);
 

@@ -88,6 +88,7 @@ struct scheduler_run {
     /* time of the whole server that it used: on the CPU the time of all workers, divided by their
      * number. 0: not known */
     uint64_t busy_ns;
+    struct job_screen screen; /* what all its members did with rows in int8 */
 };
 void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_end how,
                       const struct scheduler_run *run);

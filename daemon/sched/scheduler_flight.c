@@ -7,6 +7,7 @@
 #include "daemon/sched/fair.h"
 #include "daemon/sched/forecast.h"
 #include "daemon/sched/flows.h"
+#include "daemon/sched/work.h"
 
 /* A long job on the CPU counts as half of the window: its parts end one by one, and the parts of
  * the next job start on the workers that become free. */
@@ -177,10 +178,14 @@ static struct seen seen_of(const struct server *sv, const struct ticket *first,
     return seen;
 }
 
-static void learn(struct scheduler *s, const struct ticket *first, struct seen seen)
+/* The model learns from what was read, which need not be what was expected. */
+static void learn(struct scheduler *s, const struct ticket *first, const struct scheduler_run *run,
+                  struct seen seen)
 {
     enum backend_id b = forecast_backend(first->server);
-    const struct work *w = &first->whole;
+    struct work ran = first->whole;
+    const struct work *w = &ran;
+    if (run) work_note_screen(&ran, b, &run->screen);
     cost_outcome(&s->model, b, w->operation, true);
     if (first->server != SERVER_CPU && first->upload_ns) {
         /* The time of the upload is not that of the work. If it is most of the time, little can be
@@ -248,7 +253,7 @@ void scheduler_finish(struct scheduler *s, struct ticket *first, enum scheduler_
     if (how != END_REFUSED) /* as predicted */
         note(s, first, how == END_WELL, run ? run->ended_ns : 0);
     if (how == END_WELL) {
-        learn(s, first, seen);
+        learn(s, first, run, seen);
         count_use(first, seen.held_ns);
     } else if (how == END_LET_DOWN) {
         cost_outcome(&s->model, forecast_backend(first->server), first->whole.operation, false);

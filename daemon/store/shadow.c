@@ -25,6 +25,9 @@ enum {
     SWEEP_BYTES = 256 << 10
 };
 
+/* what one search counts of those that passed of late */
+static const double PASSED_LATE = 0.125;
+
 struct shadow_middle {
     float norm;
     uint64_t made_ns;
@@ -115,6 +118,32 @@ enum shadow_begun collection_shadow_begin(const struct edition *e, struct shadow
     if (!out->middle) return SHADOW_NONE;
     out->centre = (struct shadow_centre){out->middle->row, out->middle->norm};
     return SHADOW_BEGUN;
+}
+
+struct shadow_outlook collection_shadow_outlook(const struct edition *e, uint64_t queries)
+{
+    const struct collection *c = e->of;
+    const struct shadows *all = c->shadows;
+    struct shadow_outlook look = {0};
+    uint64_t rows = rows_of(e);
+    if (!all || !atomic_load_explicit(&all->allowed, memory_order_relaxed)) return look;
+    if (rows * row_bytes_of(c) < ROWS_BYTES_MIN || !shadow_takes(all->kernels, queries))
+        return look;
+    if (atomic_load_explicit(&c->shadow.skip, memory_order_relaxed)) return look;
+    uint64_t coded = atomic_load_explicit(&c->shadow.rows, memory_order_relaxed);
+    look.coded = coded < rows ? (double)coded / (double)rows : 1;
+    look.passed = c->shadow.counts[SCREENS_CPU].passed;
+    return look;
+}
+
+void collection_shadow_never(struct collection *c)
+{
+    c->shadows = NULL;
+}
+
+bool collection_shadow_is_barred(const struct collection *c)
+{
+    return !c->shadows;
 }
 
 bool collection_shadow_end(const struct edition *e, uint64_t screened, uint64_t passed)
@@ -297,6 +326,13 @@ void collection_count_screen(const struct edition *e, int where, const struct jo
     to->survived += did->survived;
     to->read_bytes += did->read_bytes;
     to->useless += did->useless;
+    double passed = (double)did->survived / (double)did->screened;
+    to->passed += (to->searches > 1 ? PASSED_LATE : 1) * (passed - to->passed);
+}
+
+const struct screen_counts *collection_screens_of(const struct edition *e, int where)
+{
+    return &e->of->shadow.counts[where];
 }
 
 const struct screen_counts *collection_screens(const struct collection *c, int where)

@@ -43,6 +43,13 @@ enum shadow_begun collection_shadow_begin(const struct edition *e, struct shadow
  * many, and some of the next searches will score all rows exactly. */
 bool collection_shadow_end(const struct edition *e, uint64_t screened, uint64_t passed);
 
+/* What a search of some queries that begins now can expect: which part of the rows is coded (0: it
+ * would not ask them), and which part of the pairs that were asked passed, of late. The loop. */
+struct shadow_outlook {
+    double coded, passed;
+};
+struct shadow_outlook collection_shadow_outlook(const struct edition *e, uint64_t queries);
+
 /* Keeps the shadow of rows [first, first + count), within one segment, for the caller. False: there
  * is none with this centre. */
 bool collection_shadow_hold(const struct edition *e, const struct shadow_use *use, uint64_t first,
@@ -70,11 +77,18 @@ struct screen_counts {
     uint64_t screened, survived; /* pairs of a query and a row; those that were scored then */
     uint64_t read_bytes;         /* of rows, in either form */
     uint64_t useless, rested;    /* searches that too many survived; that did without for it */
+    double passed;               /* part of the pairs that survived, of late */
 };
 enum { SCREENS_CPU, SCREENS_GPU, SCREENS };
 /* Counts a search; the loop. */
 void collection_count_screen(const struct edition *e, int where, const struct job_screen *did);
 const struct screen_counts *collection_screens(const struct collection *c, int where);
+const struct screen_counts *collection_screens_of(const struct edition *e, int where);
+
+/* From now on the collection has none, here and on cards, whatever is allowed: how long exact
+ * scores take is measured with it. It must not have any yet. */
+void collection_shadow_never(struct collection *c);
+bool collection_shadow_is_barred(const struct collection *c);
 
 /* ---- the store's; the loop ---- */
 

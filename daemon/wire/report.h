@@ -122,7 +122,7 @@ struct wire_stats {
 
 struct wire_backend_cost {
     double fixed_ns, row_byte_ns, product_ns, query_ns, moved_byte_ns, pair_ns, handed_ns;
-    float drift, spread, confidence;
+    float drift, spread, confidence, screened;
     uint32_t success_permille, outcomes;
     uint64_t seen, probes, surprises;
 };
@@ -141,6 +141,7 @@ struct wire_decision {
     uint32_t server, members;
     enum reason reason;
     uint64_t ago_ns, cpu_ns, gpu_ns, wait_ns, took_ns;
+    uint64_t cpu_row_bytes, gpu_row_bytes; /* from which these times were predicted */
     bool well;
 };
 struct wire_scheduler_settings {

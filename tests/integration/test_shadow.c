@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/shadow_scan.h"
 #include "tests/support/gpu_scene.h"
 #include "tests/support/reference.h"
 #include "tests/support/scene.h"
@@ -47,6 +48,25 @@ static void expect_reported(const struct answers *a)
     cr_assert_eq(memcmp(&e->gpu, &s->gpu, sizeof s->gpu), 0);
 }
 
+/* What the last search, of all queries, was predicted from: coded rows are asked in int8, and these
+ * alone (all of them, or none, are coded). */
+static void expect_priced(const struct answers *a, bool coded)
+{
+    const ea_explanation *e = &a->explained;
+    const uint64_t all = (uint64_t)ROWS * DIMENSION * sizeof(float);
+    cr_assert_geq(e->decision_count, 1);
+    cr_assert_eq(e->decisions[0].queries, QUERIES);
+    if (!coded) {
+        cr_assert_eq(e->row_bytes[0].cpu, all);
+        return;
+    }
+    cr_assert_geq(e->row_bytes[0].cpu, (uint64_t)ROWS * DIMENSION);
+    cr_assert_lt(e->row_bytes[0].cpu, all);
+    cr_assert_lt(e->row_bytes[1].cpu, all / 2, "one query: %llu",
+                 (unsigned long long)e->row_bytes[1].cpu);
+    cr_assert_gt(e->screened[EA_BACKEND_CPU], 0);
+}
+
 static void expect_untold(const ea_meta *m)
 {
     cr_assert_eq(m->screened + m->survived + m->read_bytes, 0);
@@ -76,7 +96,7 @@ static void ask(ea_client *c, const float *queries, struct answers *out)
     }
     cr_assert_eq(ea_collection_describe(c, "rows", &out->info), EA_OK);
     cr_assert_eq(ea_get_stats(c, &out->stats), EA_OK);
-    cr_assert_eq(ea_explain(c, 0, &out->explained), EA_OK);
+    cr_assert_eq(ea_explain(c, 2, &out->explained), EA_OK);
 }
 
 static void fill(ea_client *c, const float *rows)
@@ -132,6 +152,8 @@ Test(shadow, answers_are_the_same_with_and_without, .timeout = 600)
     cr_assert_gt(cpu->read_bytes, with->last.read_bytes + with->together.read_bytes);
     cr_assert_eq(with->info.screens_gpu.searches, 0);
     expect_reported(with);
+    expect_priced(with, shadow_choose("auto")->tiles);
+    expect_priced(without, false);
     cr_assert_eq(without->stats.screens_count + without->explained.screens_count, 0);
     expect_untold(&without->last), expect_untold(&without->together);
     expect_untold(&on_cards->together);
@@ -167,8 +189,11 @@ Test(shadow, a_card_tells_what_it_scored, .timeout = 600)
     struct answers *a = calloc(1, sizeof *a);
     cr_assert_eq(ea_collection_describe(s.a, "rows", &a->info), EA_OK);
     cr_assert_eq(ea_get_stats(s.a, &a->stats), EA_OK);
-    cr_assert_eq(ea_explain(s.a, 0, &a->explained), EA_OK);
+    cr_assert_eq(ea_explain(s.a, 2, &a->explained), EA_OK);
     cr_assert_eq(a->info.vram_shadow_rows, ROWS);
+    uint64_t priced = a->explained.row_bytes[1].gpu; /* one query */
+    cr_assert(priced >= ROWS * DIMENSION && priced < ROWS * DIMENSION * sizeof(float), "%llu",
+              (unsigned long long)priced);
     cr_assert_geq(a->info.vram_shadow_bytes, ROWS * (DIMENSION + 12));
     cr_assert(a->info.vram_gpu == 0 && a->info.vram_shadow_rests == 0);
     cr_assert_eq(a->info.screens_gpu.searches, 3); /* with that of gpu_scene_await_answer */

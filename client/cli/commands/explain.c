@@ -5,6 +5,7 @@
 #include "client/cli/text/screens.h"
 
 #include <math.h>
+#include <string.h>
 
 static const double NEAR = 1.25; /* times that differ by less than this factor count as near */
 
@@ -98,6 +99,16 @@ static void costs_print(const ea_explanation *e)
     table_destroy(table);
 }
 
+static void screened_print(const ea_explanation *e)
+{
+    struct text a, b;
+    if (e->screened[EA_BACKEND_CPU] > 0)
+        printf("knn that asks int8 first takes what the bytes that it reads would, times %s on the "
+               "CPU, %s on a GPU\n",
+               format_ratio(&a, (double)e->screened[EA_BACKEND_CPU]),
+               format_ratio(&b, (double)e->screened[EA_BACKEND_GPU]));
+}
+
 static void learnt_print(const ea_explanation *e)
 {
     static const char *const heads[] = {"learnt", "on",       ">runs",   ">drift",     ">off by",
@@ -143,10 +154,11 @@ static void crossovers_print(const ea_explanation *e)
     puts("of 768 numbers, k 10, replica there, nothing waiting; rows of candidates: of all lists");
 }
 
-static void decision_print(struct table *table, const ea_decision *d)
+static void decision_print(struct table *table, const ea_decision *d, const ea_row_bytes *of)
 {
     struct text a, b;
     bool gpu = d->backend == EA_BACKEND_GPU;
+    uint64_t bytes = gpu ? of->gpu : of->cpu;
     table_cell(table, "%s", format_ns(&a, d->ago_ns));
     table_cell(table, "%s%s", d->name, d->filtered ? " (filter)" : "");
     if (d->queries)
@@ -163,6 +175,7 @@ static void decision_print(struct table *table, const ea_decision *d)
     table_cell(table, "%s", predicted(&a, d->wait_ns));
     table_cell(table, "%s", predicted(&a, gpu ? d->cpu_ns : d->gpu_ns));
     table_cell(table, "%s", predicted(&a, gpu ? d->gpu_ns : d->cpu_ns));
+    table_cell(table, "%s", bytes ? format_bytes(&a, bytes) : "-");
     table_cell(table, "%s", format_ns(&a, d->took_ns));
     table_cell(table, "%s", d->well ? format_ratio(&a, ratio_of(d)) : "failed");
 }
@@ -170,14 +183,15 @@ static void decision_print(struct table *table, const ea_decision *d)
 static void decisions_print(const ea_explanation *e)
 {
     static const char *const heads[] = {
-        ">ago",  "operation", "queries x rows x dim", ">batch", "on",     "reason",
-        ">wait", ">other",    ">predicted",           ">took",  ">ratio", NULL};
+        ">ago",  "operation", "queries x rows x dim", ">batch", "on",    "reason",
+        ">wait", ">other",    ">predicted",           ">of",    ">took", ">ratio",
+        NULL};
     struct table *table = table_create(heads);
     uint32_t near = 0, judged = 0;
     for (uint32_t i = 0; i < e->decision_count; i++) {
         const ea_decision *d = &e->decisions[i];
         double ratio = ratio_of(d);
-        decision_print(table, d);
+        decision_print(table, d, &e->row_bytes[i]);
         if (!d->well || ratio <= 0) continue;
         judged++;
         near += ratio <= NEAR && ratio >= 1 / NEAR;
@@ -193,7 +207,7 @@ static void decisions_print(const ea_explanation *e)
 
 /* ---- JSON ---- */
 
-static void cost_json(struct json *j, const char *key, const ea_backend_cost *c)
+static void cost_json(struct json *j, const char *key, const ea_backend_cost *c, float screened)
 {
     json_object(j, key);
     json_double(j, "fixed_ns", c->fixed_ns);
@@ -204,6 +218,7 @@ static void cost_json(struct json *j, const char *key, const ea_backend_cost *c)
     json_double(j, "score_ns", c->pair_ns);
     json_double(j, "moved_byte_ns", c->moved_byte_ns);
     json_float(j, "drift", c->drift);
+    if (screened > 0) json_float(j, "screened", screened);
     json_float(j, "spread", c->spread);
     json_float(j, "confidence", c->confidence);
     json_double(j, "success", c->success_permille / 1000.0);
@@ -221,8 +236,9 @@ static void operations_json(struct json *j, const ea_explanation *e)
         const ea_operation_cost *o = &e->operations[i];
         json_object(j, NULL);
         json_string(j, "name", o->name);
-        cost_json(j, "cpu", &o->costs[EA_BACKEND_CPU]);
-        cost_json(j, "gpu", &o->costs[EA_BACKEND_GPU]);
+        bool knn = strcmp(o->name, "knn") == 0;
+        for (ea_backend b = EA_BACKEND_CPU; b <= EA_BACKEND_GPU; b++)
+            cost_json(j, ea_backend_name(b), &o->costs[b], knn ? e->screened[b] : 0);
         json_array(j, "crossovers");
         for (uint32_t k = 0; k < o->crossover_count; k++) {
             json_object(j, NULL);
@@ -263,6 +279,8 @@ static void decisions_json(struct json *j, const ea_explanation *e)
         json_u64(j, "batch", d->members);
         json_u64(j, "cpu_ns", d->cpu_ns);
         json_u64(j, "gpu_ns", d->gpu_ns);
+        json_u64(j, "cpu_row_bytes", e->row_bytes[i].cpu);
+        json_u64(j, "gpu_row_bytes", e->row_bytes[i].gpu);
         json_u64(j, "wait_ns", d->wait_ns);
         json_u64(j, "took_ns", d->took_ns);
         if (ratio_of(d) > 0)
@@ -329,6 +347,7 @@ static int explain_run(struct cli *cli, const struct command *self, int argc, ch
     model_print(&e);
     costs_print(&e);
     learnt_print(&e);
+    screened_print(&e);
     crossovers_print(&e);
     screens_print(e.screens, e.screens_count, e.screens_left_out, cli_table_print);
     if (o.last) decisions_print(&e);
@@ -344,8 +363,8 @@ const struct command command_explain = {
     "came of this space's last decisions.\v"
     "A prediction is the sum of what 'costs' shows, each times how much of it the work has, times "
     "the drift, times what was seen of work of that size. The table of decisions has the predicted "
-    "wait, the prediction for the other backend and for the one that ran it, what it took, and "
-    "took "
+    "wait, the prediction for the other backend and for the one that ran it, from how many bytes "
+    "of rows that is (less where they are asked in int8 first), what it took, and took "
     "divided by predicted.",
     explain_options,
     explain_parse,

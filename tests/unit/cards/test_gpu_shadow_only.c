@@ -66,6 +66,25 @@ static void end(struct house *h, struct job *j, const struct order *o)
     drop_job(j);
 }
 
+/* What calibration measures with has no codes here, and none on a card. */
+Test(gpu_shadow_only, is_not_of_rows_that_are_scored_exactly)
+{
+    struct house h;
+    for (int barred = 0; barred < 2; barred++) {
+        open_house(&h, "0");
+        if (barred) collection_shadow_never(h.collection);
+        struct job *j = make_job(&h, OPERATION_UPLOAD);
+        submit(&h, j);
+        for (struct order o; (o = next_order(processes[0])).kind;) {
+            if (o.kind == ORDER_UPLOAD) cr_assert_eq((int)o.upload.exact, barred);
+            answer(processes[0], &o, RESULT_OK, SMALL);
+        }
+        expect_back(&h, j);
+        drop_job(j);
+        close_house(&h);
+    }
+}
+
 Test(gpu_shadow_only, a_knn_is_told_where_the_rows_are)
 {
     struct house h;

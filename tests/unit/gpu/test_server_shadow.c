@@ -272,6 +272,24 @@ Test(server_shadow, is_there_only_where_it_is_wanted, .timeout = 300)
 }
 
 /* Where ranges move when they grow, codes are not copied, but made anew. */
+/* How long exact scores take is measured with rows that have none. */
+Test(server_shadow, is_not_where_the_order_says_so, .timeout = 300)
+{
+    struct gpu_peer p;
+    open_with(&p, "");
+    struct ask_rows r = ask_make(1, 1, 1, DIMENSION, ROWS, 1);
+    struct order o = ask_upload(&p, &r, true, 0, r.count);
+    o.upload.exact = 1;
+    cr_assert_eq(result_of(&p, o), RESULT_OK);
+    cr_assert_eq(ask_best(&p, &r, METRIC_COSINE, 1), 0);
+    cr_assert_eq(bytes_of_shadow(&p, &r), 0);
+    ask_free(&r);
+    make(&p, &r, 1, 2);
+    cr_assert_gt(ask_best(&p, &r, METRIC_COSINE, 1), 0);
+    ask_free(&r);
+    peer_close(&p);
+}
+
 Test(server_shadow, is_never_moved, .timeout = 300)
 {
     struct gpu_peer p;

@@ -53,6 +53,7 @@ static void make_model(struct model_file *m)
             line->lean = 0.011F;
             line->spread = 0.21F;
             line->overlap = 0.83F;
+            line->screened = (struct cost_cell){0.27F, 31.5F};
             line->seen = 1000003u * (unsigned)(i + 1);
             line->cells[i][i % COST_WIDTHS] = (struct cost_cell){-0.7F, 3.3F};
             line->cells[COST_SIZES - 1][COST_WIDTHS - 1] = (struct cost_cell){0.123F, 63.9F};
@@ -91,6 +92,8 @@ Test(model_file, comes_back)
                        made.halves[HALF_GPU].lines[7].coefficients[5], 1e-12);
     cr_assert_eq(read_back.halves[HALF_CPU].lines[3].seen, 4000012);
     cr_assert_eq(read_back.halves[HALF_CPU].lines[3].cells[3][3].bias, -0.7F);
+    cr_assert_eq(read_back.halves[HALF_CPU].lines[3].screened.bias, 0.27F);
+    cr_assert_eq(read_back.halves[HALF_CPU].lines[3].screened.weight, 31.5F);
     cr_assert_str_eq(read_back.halves[HALF_GPU].machine, "machine 1");
     made.halves[HALF_CPU].known = false; /* one half alone */
     cr_assert_eq(model_file_write(path, &made, &f), STATUS_OK, "%s", f.text);
@@ -153,8 +156,8 @@ static void expect_refused(const char *from, const char *to, const char *word)
 
 Test(model_file, refuses_what_makes_no_sense)
 {
-    expect_refused("\"format\":4", "\"format\":1", "format");
-    expect_refused("\"format\":4,", "", "format");
+    expect_refused("\"format\":5", "\"format\":1", "format");
+    expect_refused("\"format\":5,", "", "format");
     expect_refused("\"version\":\"" ENGRAM_VERSION, "\"version\":\"9", "version");
     expect_refused("\"machine\":\"machine 0\"", "\"machine\":7", "machine");
     expect_refused("\"drift\":", "\"drift\":1e999,\"x\":", "finite");
@@ -168,6 +171,8 @@ Test(model_file, refuses_what_makes_no_sense)
     expect_refused("\"doubt\":[", "\"doubt\":[-", "negative");
     expect_refused("\"upload_ns\":", "\"upload_ns\":-", "negative");
     expect_refused("\"upload_ns_per_byte\":", "\"upload_ns_per_byte\":1e400,\"x\":", "finite");
+    expect_refused("\"screened\":[", "\"screen\":[", "screened");
+    expect_refused("\"screened\":[", "\"screened\":[1,", "screened");
     expect_refused("\"cells\":[[0,", "\"cells\":[[48,", "grid");
     expect_refused("\"cells\":[[0,0,", "\"cells\":[[0,6,", "grid");
     expect_refused("\"cells\":[[0,", "\"cells\":[[-1,", "negative");

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/job_screen.h"
 #include "daemon/store/collection_inside.h"
+#include "daemon/ops/operation.h"
 #include "tests/support/reference.h"
 #include "tests/support/run_job.h"
 #include "tests/support/sweep.h"
@@ -336,6 +338,45 @@ Test(shadow_knn, another_centre_when_rows_have_moved, .timeout = 300)
     upsert(&t, t.ids + ROWS - 900, t.rows, 1); /* what is behind it is no row any more */
     cr_assert_lt(info(&t).rows, ROWS);
     cr_assert(info(&t).lost > 0.8 * first && info(&t).lost < 1.2 * first, "%g", info(&t).lost);
+    twins_close(&t);
+}
+
+static struct work_screen expected(const struct twins *t, uint64_t queries, uint32_t k)
+{
+    struct job j = {.operation = OPERATION_KNN,
+                    .space = t->shadowed.space,
+                    .collection = collection_now(t->shadowed.collection),
+                    .request.queries = {DTYPE_FLOAT32, queries, DIMENSION, t->queries},
+                    .request.k = k};
+    return operation_work(&j).screen[0];
+}
+
+/* What is predicted of a search knows how much of the rows is coded, and what passed of late. */
+Test(shadow_knn, its_work_expects_what_is_coded, .timeout = 300)
+{
+    struct twins t = twins_open(UNIFORM, DIMENSION, METRIC_COSINE);
+    cr_assert_eq(expected(&t, 1, 10).asked, 0);
+    warm(&t);
+    cr_assert_eq(expected(&t, 1, 10).asked, 1);
+    cr_assert_eq(expected(&t, 1, 10).passed, 0, "nobody counted any search");
+    const struct edition *now = collection_now(t.shadowed.collection);
+    collection_count_screen(now, SCREENS_CPU,
+                            &(struct job_screen){.queries = 1, .screened = 1000, .survived = 100});
+    cr_assert_float_eq(expected(&t, 1, 10).passed, 0.1, 1e-6);
+    for (int i = 0; i < 40; i++)
+        collection_count_screen(now, SCREENS_CPU,
+                                &(struct job_screen){.queries = 1, .screened = 1000});
+    cr_assert(expected(&t, 1, 10).passed < 0.01F, "of late");
+    cr_assert_eq(expected(&t, 1, ROWS / 2).asked, 0, "so many that they are not asked");
+    cr_assert_eq(expected(&t, 1, 10).asked, 1);
+    bool tiles = shadow_choose("auto")->tiles;
+    cr_assert_eq(expected(&t, QUERIES, 10).asked, tiles ? 1 : 0);
+    collection_shadow_end(now, 1000, 900); /* of no use */
+    cr_assert_eq(expected(&t, 1, 10).asked, 0);
+    collection_shadow_end(now, 1000, 0);
+    cr_assert_eq(expected(&t, 1, 10).asked, 1);
+    shadows_allow(store_shadows(t.shadowed.store), false);
+    cr_assert_eq(expected(&t, 1, 10).asked, 0);
     twins_close(&t);
 }
 

@@ -147,7 +147,11 @@ static void decide(uint32_t space, uint64_t ended_ns)
                                .server = SERVER_GPU + 1,
                                .reason = REASON_PROBE,
                                .members = 3,
-                               .work = {.operation = OPERATION_KNN_BATCH, .queries = ended_ns},
+                               .work = {.operation = OPERATION_KNN_BATCH,
+                                        .stride = 768,
+                                        .rows = 1000,
+                                        .screen = {[1] = {1, 0}},
+                                        .queries = ended_ns},
                                .cpu_ns = 10,
                                .gpu_ns = 11,
                                .wait_ns = 12,
@@ -173,6 +177,8 @@ Test(explain, decisions_of_one_space)
     cr_assert(d->server == SERVER_GPU + 1 && d->reason == REASON_PROBE && d->members == 3);
     cr_assert(d->cpu_ns == 10 && d->gpu_ns == 11 && d->wait_ns == 12 && d->took_ns == 13);
     cr_assert(d->well);
+    cr_assert_eq(d->cpu_row_bytes, 3072000, "all rows");
+    cr_assert(d->gpu_row_bytes > 768000 && d->gpu_row_bytes < 790000, "their codes");
     explain_report(&scheduler, 1, 5, 1199, &out);
     cr_assert_eq(out.decisions[0].ago_ns, 1000);
     explain_report(&scheduler, 1, 1000, 150, &out);

@@ -243,7 +243,8 @@ Test(encode_reports, explain_keeps_each_number_in_its_place)
         .decision_count = 1,
         .settings = {BACKEND_CPU, 1, 2, 9, 3, 4, 5, 6, 7, 8, 150, 95, 2, true},
         .costs = {{.operation = OPERATION_SIMILARITY,
-                   .backends = {[1] = {1, 2, 3, 4, 5, 6, 10, 1.5F, 0.25F, 0.5F, 990, 64, 7, 8, 9}},
+                   .backends = {[1] = {1, 2, 3, 4, 5, 6, 10, 1.5F, 0.25F, 0.5F, 1.25F, 990, 64, 7,
+                                       8, 9}},
                    .crossover_count = 1,
                    .crossovers = {{8, 100, 200, 300}}}},
         .decisions = {{.work = {.operation = OPERATION_KNN,
@@ -260,6 +261,8 @@ Test(encode_reports, explain_keeps_each_number_in_its_place)
                        .gpu_ns = 17,
                        .wait_ns = 18,
                        .took_ns = 19,
+                       .cpu_row_bytes = 20,
+                       .gpu_row_bytes = 21,
                        .well = true}},
     };
     check_frame(encode_explain(7, &explain, fresh()), OPERATION_EXPLAIN, 1, 7);
@@ -281,6 +284,7 @@ Test(encode_reports, explain_keeps_each_number_in_its_place)
     cr_assert(b->product_ns == 3 && b->query_ns == 4 && b->moved_byte_ns == 5 && b->pair_ns == 6);
     cr_assert(b->handed_ns == 10);
     cr_assert(b->drift == 1.5F && b->spread == 0.25F && b->confidence == 0.5F);
+    cr_assert_eq(b->screened, 1.25F);
     cr_assert(b->success_permille == 990 && b->outcomes == 64 && b->seen == 7);
     cr_assert(b->probes == 8 && b->surprises == 9);
     cr_assert(o->crossovers_count == 1 && o->crossovers[0].queries == 8);
@@ -291,4 +295,5 @@ Test(encode_reports, explain_keeps_each_number_in_its_place)
     cr_assert(d->queries == 12 && d->rows == 13 && d->dimension == 768 && d->k == 10);
     cr_assert(d->members == 14 && d->ago_ns == 15 && d->cpu_ns == 16 && d->gpu_ns == 17);
     cr_assert(d->wait_ns == 18 && d->took_ns == 19 && d->well && d->filtered);
+    cr_assert(d->cpu_row_bytes == 20 && d->gpu_row_bytes == 21);
 }
