@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 #include <uv.h>
 
+#include "daemon/base/log.h"
+#include "daemon/base/memory_file.h"
 #include "daemon/net/connection.h"
 
 /* The part of the memory bound that is reserved for receive buffers and small replies: a
@@ -36,6 +38,8 @@ enum status engine_memory_build(const struct config *c, const struct vector_kern
     uint64_t bytes_max = memory_bytes(c), reserve = bytes_max / RESERVE_SHARE;
     enum status st = heap_create(bytes_max, heap);
     if (st) return refuse_heap(bytes_max, st, f);
+    if (!memory_file_never_runs(heap_fd(*heap)))
+        log_info("memory: this kernel cannot seal it against being run; Linux 6.3 can");
     st = heap_start_releaser(*heap);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no thread for the heap");
     heap_limit_cache(*heap, c->cache_mib_max << 20);

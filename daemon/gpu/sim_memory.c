@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/base/memory_file.h"
+
 /* Reserves as many addresses as the system gives, up to 1 TiB, in a range without other memory. */
 #define REGION_BYTES_MAX (UINT64_C(1) << 40)
 #define REGION_BYTES_MIN (UINT64_C(1) << 32)
@@ -36,7 +38,7 @@ bool sim_memory_init(struct sim_memory *m, uint64_t bytes, uint64_t granularity)
         .granule_count = granules,
         .granules_free = granules,
         .granule_users = calloc(granules, sizeof(uint8_t)),
-        .fd = memfd_create("engram-vram", MFD_CLOEXEC),
+        .fd = memory_file_create("engram-vram", (uint64_t)granules * granularity),
         .region = MAP_FAILED,
     };
     for (uint64_t size = REGION_BYTES_MAX; m->region == MAP_FAILED && size >= REGION_BYTES_MIN;
@@ -44,9 +46,7 @@ bool sim_memory_init(struct sim_memory *m, uint64_t bytes, uint64_t granularity)
         m->region = map_nothing(NULL, size);
         m->region_bytes = size;
     }
-    if (m->granule_users && m->fd >= 0 && m->region != MAP_FAILED &&
-        ftruncate(m->fd, (off_t)((uint64_t)granules * granularity)) == 0)
-        return true;
+    if (m->granule_users && m->fd >= 0 && m->region != MAP_FAILED) return true;
     sim_memory_finish(m);
     return false;
 }

@@ -7,24 +7,13 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/memory_file.h"
 
 #define MAP_ALIGN (UINT64_C(2) << 20)
 
 static uint64_t bytes_of(const struct heap_area *a)
 {
     return (uint64_t)a->buddy.units * HEAP_UNIT;
-}
-
-static enum status make_file(struct heap_area *a, const char *name)
-{
-    a->fd = fault_here("heap: memfd") ? -1 : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (a->fd < 0) return STATUS_RESOURCE_EXHAUSTED;
-    if (fault_here("heap: size") || ftruncate(a->fd, (off_t)bytes_of(a)))
-        return STATUS_RESOURCE_EXHAUSTED;
-    if (fault_here("heap: seal") ||
-        fcntl(a->fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-        return STATUS_INTERNAL;
-    return STATUS_OK;
 }
 
 /* A descriptor through which the file cannot be mapped for writing. A seal would do the same for
@@ -81,7 +70,8 @@ enum status areas_open(struct heap *h, const uint32_t units[HEAP_AREAS])
         for (uint32_t order = 0; order < BUDDY_ORDERS; order++)
             a->class_head[order] = NONE;
         if (!st) st = buddy_init(&a->buddy, units[i]);
-        if (!st) st = make_file(a, names[i]);
+        if (!st) a->fd = memory_file_create(names[i], bytes_of(a));
+        if (!st && a->fd < 0) st = STATUS_RESOURCE_EXHAUSTED;
     }
     if (!st) st = open_to_read(h);
     if (!st) st = reserve(h);

@@ -1,6 +1,5 @@
 #include "daemon/heap/share.h"
 
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,17 +8,14 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/memory_file.h"
 
 enum status share_create(uint64_t heap_bytes, const char *version, int *fd_out, struct share **out)
 {
-    int fd = fault_here("share: memfd")
-                 ? -1
-                 : memfd_create("engram-share", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memory_file_create("engram-share", sizeof(struct share));
     if (fd < 0) return STATUS_RESOURCE_EXHAUSTED;
     struct share *s = MAP_FAILED;
-    if (!fault_here("share: size") && !ftruncate(fd, sizeof *s) &&
-        !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) &&
-        !fault_here("share: map"))
+    if (!fault_here("share: map"))
         s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (s == MAP_FAILED) {
         close(fd);
