@@ -375,8 +375,9 @@ INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
               include/engram_accel.h include/engram_accel_codes.h include/engram_accel_graph.h \
               include/engram_accel_attractor.h include/engram_accel_hrr.h \
               include/engram_accel_cluster.h include/engram_accel_covariance.h \
-              include/engram_accel_progress.h include/engram_accel_recall.h \
-              include/engram_accel_reports.h include/engram_accel_vectors.h \
+              include/engram_accel_objects.h include/engram_accel_progress.h \
+              include/engram_accel_recall.h include/engram_accel_reports.h \
+              include/engram_accel_vectors.h \
               lib/libengram_accel.a lib/libengram_accel.so \
               lib/libengram_accel.so.$(SOVERSION) lib/libengram_accel.so.$(VERSION) \
               lib/pkgconfig/engram-accel.pc \
@@ -393,7 +394,7 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 644 -t $(TO)/include client/engram_accel.h client/engram_accel_codes.h \
 	    client/engram_accel_attractor.h client/engram_accel_graph.h client/engram_accel_hrr.h \
 	    client/engram_accel_cluster.h client/engram_accel_covariance.h \
-	    client/engram_accel_progress.h client/engram_accel_recall.h \
+	    client/engram_accel_objects.h client/engram_accel_progress.h client/engram_accel_recall.h \
 	    client/engram_accel_reports.h client/engram_accel_vectors.h
 	install -D -m 644 $(CLIENT_A) $(TO)/lib/libengram_accel.a
 	install -D -m 755 $(CLIENT_SO) $(TO)/lib/libengram_accel.so.$(VERSION)

@@ -26,6 +26,7 @@ enum answer {
     ANSWER_RECALLED,
     ANSWER_COVARIANCE,
     ANSWER_CLUSTERS,
+    ANSWER_SWAPPED,
 };
 
 /* A kind that is not listed has an answer without memory that the caller keeps, or a page of a
@@ -75,6 +76,8 @@ static const struct answer_type {
                            offsetof(ea_answer, covariance)},
     [ANSWER_CLUSTERS] = {sizeof(ea_clusters), offsetof(ea_sizes, clusters),
                          offsetof(ea_answer, clusters)},
+    [ANSWER_SWAPPED] = {sizeof(ea_swapped), offsetof(ea_sizes, swapped),
+                        offsetof(ea_answer, swapped)},
 };
 
 static enum answer answer_of(const struct client_request *r)

@@ -97,6 +97,8 @@ static const struct detail_words {
                                 "only root and the user that runs the daemon may do it"},
     [EA_DETAIL_DAMAGED] = {"damaged", "what is on the disk is not what was written there"},
     [EA_DETAIL_LOADING] = {"loading", "what is named is still being loaded from the disk"},
+    [EA_DETAIL_BEING_WRITTEN] = {"being_written",
+                                 "what is to take another's place is still being written"},
 };
 
 static const struct detail_words *find(uint32_t detail)

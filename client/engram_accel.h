@@ -19,6 +19,7 @@
  *   engram_accel_cluster.h   clusters of similar vectors
  *   engram_accel_recall.h   recall, completion of partial vectors
  *   engram_accel_covariance.h  means and covariances
+ *   engram_accel_objects.h  what is the same for collections, graphs and attractors: swaps
  *   engram_accel_progress.h  how far long requests are
  *
  * Questions: a call with many parameters takes them in a struct. A member that is not named is 0,
@@ -34,9 +35,9 @@
  * Connecting is lazy and fails fast. If the daemon has gone away, the running call fails with
  * EA_UNAVAILABLE, unless it can be repeated: then a blocking call reconnects and repeats it once.
  * The next call reconnects by itself. These are never repeated: create and drop, of collections
- * and graphs, and ea_graph_add_edges and ea_graph_add_csr without replace, which would add the
- * edges twice; ea_graph_add_weights and ea_graph_scale. ea_graph_describe (version, edges) tells
- * whether they were applied. With a token (ea_write) every write is repeated. A restarted
+ * and graphs, ea_swap, and ea_graph_add_edges and ea_graph_add_csr without replace, which would
+ * add the edges twice; ea_graph_add_weights and ea_graph_scale. ea_graph_describe (version, edges)
+ * tells whether they were applied. With a token (ea_write) every write is repeated. A restarted
  * daemon has another ea_instance, no collections and no graphs: send them again.
  *
  * Shapes: matrices are float32, row-major, without gaps between rows. Little-endian hosts only.
@@ -102,6 +103,7 @@ typedef struct ea_sizes {
     size_t cluster_question, clusters;
     size_t space_info, setting;
     size_t slow_request;
+    size_t swapped;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -215,6 +217,7 @@ typedef struct ea_answer {
     struct ea_recall_result *recalled;
     struct ea_covariance_result *covariance;
     struct ea_clusters *clusters;
+    const struct ea_swapped *swapped;
 } ea_answer;
 
 /* Called exactly once, from inside ea_pump or ea_close. It may send further requests. */
@@ -239,7 +242,7 @@ typedef struct ea_write {
     uint8_t token[16];
 } ea_write;
 /* Says it (copied; NULL: nothing) for the next of these calls on this handle: ea_collection_create
- * and _drop, ea_delete, ea_graph_create, _drop, _remove_nodes, _scale and _prune,
+ * and _drop, ea_swap, ea_delete, ea_graph_create, _drop, _remove_nodes, _scale and _prune,
  * ea_attractor_create, _drop and _set. It is used once,
  * whatever becomes of that call. A create that expects a version is EA_ABORTED (EA_ALREADY_EXISTS
  * if the name is taken); with a token a repetition gets the first one's answer, an empty collection
@@ -304,6 +307,7 @@ EA_API ea_status ea_ping_send(ea_client *c, const ea_send_options *how, uint64_t
 #include "engram_accel_covariance.h"
 #include "engram_accel_graph.h"
 #include "engram_accel_hrr.h"
+#include "engram_accel_objects.h"
 #include "engram_accel_progress.h"
 #include "engram_accel_recall.h"
 #include "engram_accel_reports.h"
@@ -363,6 +367,7 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.space_info = sizeof(ea_space_info);
     s.setting = sizeof(ea_setting);
     s.slow_request = sizeof(ea_slow_request);
+    s.swapped = sizeof(ea_swapped);
     return ea_open_sized(options, &s, out);
 }
 

@@ -113,7 +113,8 @@ typedef enum ea_detail {
     EA_DETAIL_NOT_LIVE = 86,     /* a setting that needs a restart */
     EA_DETAIL_NOT_OPERATOR = 87, /* only root and the user that runs the daemon may */
     EA_DETAIL_DAMAGED = 90,      /* what is on the disk is not what was written there */
-    EA_DETAIL_LOADING = 91       /* what is named is still being loaded from the disk */
+    EA_DETAIL_LOADING = 91,      /* what is named is still being loaded from the disk */
+    EA_DETAIL_BEING_WRITTEN = 92 /* what is to take another's place is still being written */
 } ea_detail;
 
 typedef enum ea_metric {

@@ -238,7 +238,8 @@ static bool writes(uint8_t kind)
 {
     uint32_t count = kind == engram_accel_v1_Kind_KIND_COLLECTION_CREATE ||
                      kind == engram_accel_v1_Kind_KIND_GRAPH_CREATE ||
-                     kind == engram_accel_v1_Kind_KIND_ATTRACTOR_CREATE;
+                     kind == engram_accel_v1_Kind_KIND_ATTRACTOR_CREATE ||
+                     kind == engram_accel_v1_Kind_KIND_SWAP;
 #define OPERATION(NAME, number, name, needs, access, ...) \
     count += WRITES_##access && kind == (number);
 #define ALSO(NAME, slot, what, access, ...) \

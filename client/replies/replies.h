@@ -90,6 +90,11 @@ ea_status ea_reply_parse_spread(struct client_request *r, const void *message, u
                                 uint64_t body_bytes, struct note *note);
 ea_status ea_reply_check_graph(const struct client_request *r, struct note *note);
 
+/* ---- objects.c ---- */
+
+ea_status ea_reply_parse_swapped(struct client_request *r, const void *message, uint32_t bytes,
+                                 struct note *note);
+
 /* ---- attractor.c ---- */
 
 void ea_reply_attractor(const engram_accel_v1_AttractorInfo *m, ea_attractor_info *out);

@@ -169,6 +169,7 @@ struct job_request {
     uint32_t k;
     uint32_t dimension; /* of a collection to create */
     uint32_t metric;    /* of a collection to create; of inline rows; 0: the collection's */
+    uint32_t object;    /* enum object_kind, of what has no kind of request of its own */
     float threshold;
     bool has_threshold;
     bool normalize;     /* results have norm 1, or are zeros */

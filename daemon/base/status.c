@@ -120,6 +120,7 @@ const char *detail_name(enum detail detail)
         [DETAIL_NOT_OPERATOR] = "not_operator",
         [DETAIL_DAMAGED] = "damaged",
         [DETAIL_LOADING] = "loading",
+        [DETAIL_BEING_WRITTEN] = "being_written",
     };
     bool known = (unsigned)detail < sizeof names / sizeof *names && names[detail];
     return known ? names[detail] : "?"; /* some numbers are not given away */

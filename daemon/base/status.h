@@ -110,6 +110,7 @@ enum detail {
     DETAIL_NOT_OPERATOR = 87,  /* only root and the user that runs the daemon may */
     DETAIL_DAMAGED = 90,       /* what is on the disk is not what was written there */
     DETAIL_LOADING = 91,       /* what is named is still being loaded from the disk */
+    DETAIL_BEING_WRITTEN = 92, /* what is to take another's place is still being written */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */

@@ -83,6 +83,7 @@ struct connection {
     uint64_t in_flight_bytes;
     uint64_t told_ns; /* when the pipeline told it how far they are */
     uint64_t writes;  /* how many it has sent that change something; the pipeline counts them */
+    bool hides;       /* it has made something hidden, which goes with it; the pipeline's */
 
     struct connection *dirty_next;
 };

@@ -13,6 +13,7 @@ const struct operation_ops *operation_find(uint32_t operation)
         [OPERATION_TABLES] = &operation_tables,
         [OPERATION_RECALL_BATCH] = &operation_recall_batch,
         [OPERATION_EXPLAIN] = &operation_explain,
+        [OPERATION_SWAP] = &operation_swap,
         [OPERATION_COLLECTION_CREATE] = &operation_collection_create,
         [OPERATION_ATTRACTOR_CREATE] = &operation_attractor_create,
     };

@@ -27,6 +27,6 @@ bool operation_splits(const struct job *j);
 #define OPERATION(NAME, number, name, ...) extern const struct operation_ops operation_##name;
 #include "proto/operations.def"
 extern const struct operation_ops operation_knn_batch, operation_recall_batch, operation_tables,
-    operation_explain, operation_collection_create, operation_attractor_create;
+    operation_explain, operation_swap, operation_collection_create, operation_attractor_create;
 
 #endif

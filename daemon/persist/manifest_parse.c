@@ -231,7 +231,8 @@ static enum status read_names(const cJSON *v, struct snapshot_object *o, struct 
     const char *name = cJSON_GetStringValue(member(v, "name"));
     if (!space || space_name_parse(space, o->space, NULL) || strcmp(space, o->space) != 0)
         return damaged(f, "space", "no space has such a name");
-    if (!name || collection_name_check(name, NULL)) return damaged(f, "name", "not a name");
+    if (!name || name_is_hidden(name) || collection_name_check(name, NULL))
+        return damaged(f, "name", "not a name");
     memcpy(o->name, name, strlen(name) + 1);
     const char *kind = cJSON_GetStringValue(member(v, "kind"));
     for (uint32_t i = 0; kind && i < RESIDENT_KINDS; i++) {

@@ -3,38 +3,12 @@
 #include <string.h>
 
 #include "daemon/request/answers.h"
+#include "daemon/request/drops.h"
+#include "daemon/request/find.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/reply.h"
-#include "daemon/request/tables.h"
 #include "daemon/request/turnstiles.h"
-#include "daemon/request/uploads.h"
 #include "daemon/request/writes.h"
-#include "daemon/store/attractor.h"
-#include "daemon/store/collection.h"
-#include "daemon/store/graph.h"
-
-static struct resident *find(struct pipeline *p, struct job *j, enum object_kind kind,
-                             const char *name)
-{
-    struct collection *c;
-    struct graph *g;
-    struct attractor *a;
-    switch (kind) {
-    case OBJECT_GRAPH:
-        return store_graph_find(p->store, j->space, name, &j->failure, &g) ? NULL
-                                                                           : graph_resident(g);
-    case OBJECT_COLLECTION:
-        return store_collection_find(p->store, j->space, name, &j->failure, &c)
-                   ? NULL
-                   : collection_resident(c);
-    case OBJECT_ATTRACTOR:
-        return store_attractor_find(p->store, j->space, name, &j->failure, &a)
-                   ? NULL
-                   : attractor_resident(a);
-    case OBJECT_NONE: break;
-    }
-    return NULL;
-}
 
 static void name_nothing(struct job *j)
 {
@@ -50,7 +24,7 @@ static enum status find_all(struct pipeline *p, struct job *j, bool *any)
         const char *name = j->request.names[i];
         if (!named[i].kind || (!name[0] && !named[i].needed)) continue;
         struct job_object *o = &j->objects[i];
-        o->resident = find(p, j, named[i].kind, name);
+        o->resident = find_resident(p, j, named[i].kind, name, &j->failure);
         o->writer = named[i].access != ACCESS_READ;
         if (!o->resident) {
             name_nothing(j);
@@ -59,23 +33,6 @@ static enum status find_all(struct pipeline *p, struct job *j, bool *any)
         *any = true;
     }
     return STATUS_OK;
-}
-
-/* What j drops is not found any more. */
-static void unlink_resident(struct pipeline *p, struct job *j)
-{
-    switch (j->resident->ops->kind) {
-    case RESIDENT_GRAPH: store_graph_unlink(p->store, j->space, (struct graph *)j->resident); break;
-    case RESIDENT_COLLECTION:
-        store_collection_unlink(p->store, j->space, (struct collection *)j->resident);
-        break;
-    case RESIDENT_ATTRACTOR:
-        store_attractor_unlink(p->store, j->space, (struct attractor *)j->resident);
-        break;
-    case RESIDENT_KINDS: break;
-    }
-    uploads_cancel(p, job_resident(j));
-    tables_cancel(p, job_resident(j));
 }
 
 enum status admit_job(struct pipeline *p, struct connection *c, struct job *j)
@@ -92,7 +49,7 @@ enum status admit_job(struct pipeline *p, struct connection *c, struct job *j)
             name_nothing(j);
             return j->failure.code;
         }
-        unlink_resident(p, j);
+        drops_unlink(p, j->resident);
     }
     c->writes += job_written(j) != NULL;
     j->after_writes = c->writes;

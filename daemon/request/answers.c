@@ -12,8 +12,10 @@
 #include "daemon/report/stats_report.h"
 #include "daemon/request/answers_attractor.h"
 #include "daemon/request/answers_graph.h"
+#include "daemon/request/answers_objects.h"
 #include "daemon/request/answers_settings.h"
 #include "daemon/request/cancel.h"
+#include "daemon/request/drops.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
@@ -219,10 +221,12 @@ static void create(struct pipeline *p, struct job *j)
     struct failure none = {0};
     struct collection *c;
     bool there = !store_collection_find(p->store, j->space, q->names[0], &none, &c);
-    if (writes_create(p, j, there) &&
-        !store_collection_create(p->store, j->space, q->names[0], q->dimension, q->metric,
-                                 &j->failure, &c))
-        j->result.version = collection_info(c).version;
+    if (!writes_create(p, j, there) ||
+        store_collection_create(p->store, j->space, q->names[0], q->dimension, q->metric,
+                                &j->failure, &c))
+        return;
+    j->result.version = collection_info(c).version;
+    drops_note_made(net_find(p->net, j->key.connection), collection_resident(c));
 }
 
 /* What is made is empty; a repetition is told so, too, whatever became of it. */
@@ -275,6 +279,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_SPACES: bytes = answer_spaces(p, c, j, at); break;
     case OPERATION_SLOWLOG: bytes = answer_slowlog(p, c, j, at); break;
     case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
+    case OPERATION_SWAP: bytes = answer_swap(p, j, at); break;
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;
     case OPERATION_COLLECTION_DESCRIBE: bytes = answer_describe(p, j, at); break;

@@ -1,5 +1,6 @@
 #include "daemon/request/answers_attractor.h"
 
+#include "daemon/request/drops.h"
 #include "daemon/request/tables.h"
 #include "daemon/request/writes.h"
 #include "daemon/store/attractor.h"
@@ -21,7 +22,10 @@ static void create(struct pipeline *p, struct job *j)
     if (!writes_create(p, j, there)) return;
     if (store_attractor_create(p->store, j->space, name, &shape, &j->failure, &a)) return;
     j->result.version = attractor_info(a).version;
-    if (tables_make(p, j->ticket.tenancy, a)) return;
+    if (tables_make(p, j->ticket.tenancy, a)) {
+        drops_note_made(net_find(p->net, j->key.connection), attractor_resident(a));
+        return;
+    }
     store_attractor_unlink(p->store, j->space, a);
     attractor_destroy(a);
     failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,

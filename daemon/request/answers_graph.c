@@ -1,6 +1,7 @@
 #include "daemon/request/answers_graph.h"
 
 #include "daemon/report/cards_report.h"
+#include "daemon/request/drops.h"
 #include "daemon/request/writes.h"
 #include "daemon/store/graph.h"
 #include "daemon/wire/encode.h"
@@ -10,9 +11,11 @@ static void create(struct pipeline *p, struct job *j)
     struct failure none = {0};
     struct graph *g;
     bool there = !store_graph_find(p->store, j->space, j->request.names[0], &none, &g);
-    if (writes_create(p, j, there) &&
-        !store_graph_create(p->store, j->space, j->request.names[0], &j->failure, &g))
-        j->result.version = graph_info(g).version;
+    if (!writes_create(p, j, there) ||
+        store_graph_create(p->store, j->space, j->request.names[0], &j->failure, &g))
+        return;
+    j->result.version = graph_info(g).version;
+    drops_note_made(net_find(p->net, j->key.connection), graph_resident(g));
 }
 
 size_t answer_graph_create(struct pipeline *p, struct job *j, void *at)

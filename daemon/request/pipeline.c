@@ -12,6 +12,7 @@
 #include "daemon/request/answers.h"
 #include "daemon/request/cancel.h"
 #include "daemon/request/compare.h"
+#include "daemon/request/drops.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
@@ -148,6 +149,7 @@ void pipeline_tick(struct pipeline *p)
     }
     for (struct job *j; (j = queue_pop(&uploads));)
         uploads_submit(p, j);
+    drops_go_on(p);
     if (p->telling) progress_tell(p, clock_read_ns(p->clock));
     uint64_t now_ns = p->expire_ns ? clock_read_ns(p->clock) : 0;
     if (now_ns && now_ns >= p->expire_ns) pipeline_expire(p, now_ns);
@@ -189,6 +191,7 @@ static void pipeline_on_close(void *owner, struct connection *c)
         job_detach(p, c, j);
         if (!job_drops(j)) cancel_job(p, j);
     }
+    drops_leave(p, c);
     answer_goodbye(p, c);
 }
 

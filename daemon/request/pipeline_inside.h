@@ -2,6 +2,7 @@
  * includes only those that stand before it here:
  *   principals  peers as the scheduler knows them, and their tenancies
  *   jobs        the pool of jobs, their moves, who still wants them
+ *   find        what a request names
  *   quotas      what each space may take
  *   sweep       what old editions leave
  *   turnstiles  in line for a collection or graph
@@ -11,6 +12,7 @@
  *   uploads     replicas in the background
  *   situation   what is known when a job's backend is picked
  *   line        in line for a backend
+ *   drops       what is dropped, or goes with its maker
  *   progress    how far long requests are
  *   slow        requests that took long
  *   reply       a job's last move
@@ -20,7 +22,8 @@
  *   start       from the scheduler's word to a backend
  *   cancel      leaving early
  *   deadlines   when time is up
- *   answers_graph, answers_attractor, answers_settings, answers   what the loop answers by itself
+ *   answers_graph, answers_attractor, answers_objects, answers_settings, answers
+ *               what the loop answers by itself
  *   admit       from a frame into line
  *   trials      calibration's jobs
  *   probe       a request of the daemon's own
@@ -108,6 +111,7 @@ struct pipeline {
     const struct config_reloads *reloads;
     void *settings_owner;
     bool draining;
+    bool orphans; /* there are hidden things whose maker is gone (drops.h) */
 };
 
 #endif

@@ -1,3 +1,4 @@
+#include "daemon/request/drops.h"
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
@@ -33,6 +34,10 @@ void pipeline_abandon(struct pipeline *p)
         }
         if (j->operation == OPERATION_TABLES) {
             tables_withdraw(p, j);
+            continue;
+        }
+        if (drops_own(j)) {
+            drops_withdraw(p, j);
             continue;
         }
         failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon stopped");

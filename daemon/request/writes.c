@@ -26,16 +26,15 @@ static enum status check_known(struct job *j)
                        "version %" PRIu64 " is expected, which never was", version);
 }
 
-static enum status check_version(struct job *j)
+/* ends: what is written is the end of r, which those that write it meanwhile would change first. */
+static enum status check_version(struct job *j, const struct resident *r, bool ends)
 {
     const struct job_write *w = &j->request.write;
     if (!w->version) return STATUS_OK;
-    const struct resident *r = job_written(j)->resident;
     if (check_known(j)) return j->failure.code;
     uint64_t now = resident_version(r);
     if (w->at_least ? now < w->version : now != w->version) return refuse_version(j, now);
-    if (job_drops(j) && !w->at_least && turnstile_has_writers(&r->turnstile))
-        return refuse_version(j, now);
+    if (ends && !w->at_least && turnstile_has_writers(&r->turnstile)) return refuse_version(j, now);
     return STATUS_OK;
 }
 
@@ -46,7 +45,15 @@ bool writes_recall(struct pipeline *p, struct job *j)
 
 bool writes_begin(struct pipeline *p, struct job *j)
 {
-    return tokens_begin(&p->tokens, j, clock_read_ns(p->clock)) && !check_version(j);
+    return tokens_begin(&p->tokens, j, clock_read_ns(p->clock)) &&
+           !check_version(j, job_written(j)->resident, job_drops(j));
+}
+
+static void refuse_nothing(struct job *j)
+{
+    failure_set(&j->failure, STATUS_ABORTED, DETAIL_VERSION_CHANGED,
+                "nothing of that name is there, and version %" PRIu64 "%s is expected",
+                j->request.write.version, j->request.write.at_least ? " or a later one" : "");
 }
 
 bool writes_create(struct pipeline *p, struct job *j, bool is_there)
@@ -55,9 +62,16 @@ bool writes_create(struct pipeline *p, struct job *j, bool is_there)
     uint64_t version = j->request.write.version;
     if (!version || check_known(j)) return !version;
     if (is_there) return true; /* which is refused for that */
-    failure_set(&j->failure, STATUS_ABORTED, DETAIL_VERSION_CHANGED,
-                "nothing of that name is there, and version %" PRIu64 "%s is expected", version,
-                j->request.write.at_least ? " or a later one" : "");
+    refuse_nothing(j);
+    return false;
+}
+
+bool writes_swap(struct pipeline *p, struct job *j, const struct resident *there)
+{
+    if (!tokens_begin(&p->tokens, j, clock_read_ns(p->clock))) return false;
+    if (there) return !check_version(j, there, true);
+    if (!j->request.write.version) return true;
+    if (!check_known(j)) refuse_nothing(j);
     return false;
 }
 

@@ -21,6 +21,8 @@ bool writes_begin(struct pipeline *p, struct job *j);
 /* j creates, now, and repeats nothing; is_there: the name is taken. False: it is refused. After all
  * of these that are made at once, done or not: writes_end. */
 bool writes_create(struct pipeline *p, struct job *j, bool is_there);
+/* The same of a swap; there: what it puts something else in place of; NULL: nothing is there. */
+bool writes_swap(struct pipeline *p, struct job *j, const struct resident *there);
 void writes_end(struct pipeline *p, struct job *j);
 
 #endif

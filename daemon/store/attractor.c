@@ -179,6 +179,12 @@ static void resident_end(struct resident *r)
     attractor_destroy((struct attractor *)r);
 }
 
+static void resident_take_number(struct resident *r)
+{
+    resident_change(r);
+    ((struct attractor *)r)->now->version = resident_version(r);
+}
+
 static const struct resident_ops attractor_ops = {
     .kind = RESIDENT_ATTRACTOR,
     .bytes = resident_whole_bytes,
@@ -193,6 +199,7 @@ static const struct resident_ops attractor_ops = {
     .take_gone = resident_take_gone,
     .gone_is_much = resident_gone_is_much,
     .free_gone = resident_free_gone,
+    .renumber = resident_take_number,
     .destroy = resident_end,
 };
 

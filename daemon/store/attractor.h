@@ -59,6 +59,9 @@ enum status store_attractor_find(struct store *s, struct space *space, const cha
                                  struct failure *f, struct attractor **out);
 /* Takes it out of the space's names at once; its memory stays until attractor_destroy. */
 void store_attractor_unlink(struct store *s, struct space *space, struct attractor *a);
+/* As of collections (collection.h). */
+void store_attractor_rename(struct space *space, struct attractor *a, const char *name);
+struct resident *store_attractor_made_by(const struct space *space, uint64_t maker);
 /* Names greater than after ("" for all), in byte order, at most max; *more says whether others
  * follow. Returns how many. */
 size_t store_attractor_list(struct store *s, struct space *space, const char *after,

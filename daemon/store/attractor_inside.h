@@ -15,7 +15,8 @@
 struct attractor_edition {
     struct attractor *of;
     struct gate gate;
-    uint64_t version, patterns;
+    _Atomic uint64_t version; /* the loop may renumber it while it is read */
+    uint64_t patterns;
     bool first; /* as it was made */
     struct heap_block block;
     struct attractor_edition *next; /* in a list of those that are gone */

@@ -69,10 +69,41 @@ enum status store_attractor_find(struct store *s, struct space *space, const cha
     return STATUS_OK;
 }
 
-void store_attractor_unlink(struct store *s, struct space *space, struct attractor *a)
+static void name_add(struct space *space, struct attractor *a)
+{
+    HASH_ADD_STR(space->attractors, resident.name, a);
+}
+
+static void name_remove(struct space *space, struct attractor *a)
 {
     HASH_DEL(space->attractors, a);
+}
+
+void store_attractor_unlink(struct store *s, struct space *space, struct attractor *a)
+{
+    name_remove(space, a);
     space->attractor_count--;
+}
+
+void store_attractor_rename(struct space *space, struct attractor *a, const char *name)
+{
+    struct attractor filler = {0};
+    UT_hash_table *table = space->attractors->hh.tbl;
+    unsigned noexpand = table->noexpand;
+    table->noexpand = 1;
+    name_add(space, &filler);
+    name_remove(space, a);
+    resident_set_name(&a->resident, name);
+    name_add(space, a);
+    name_remove(space, &filler);
+    a->hh.tbl->noexpand = noexpand;
+}
+
+struct resident *store_attractor_made_by(const struct space *space, uint64_t maker)
+{
+    for (struct attractor *a = space->attractors; a; a = a->hh.next)
+        if (a->resident.maker == maker) return &a->resident;
+    return NULL;
 }
 
 struct attractor_totals store_attractor_totals(const struct space *space)
@@ -95,7 +126,7 @@ size_t store_attractor_list(struct store *s, struct space *space, const char *af
     *more = false;
     for (struct attractor *a = space->attractors; a; a = a->hh.next) {
         const char *name = a->resident.name;
-        if (strcmp(name, after) <= 0) continue;
+        if (name_is_hidden(name) || strcmp(name, after) <= 0) continue;
         size_t at = count;
         while (at && strcmp(out[at - 1]->resident.name, name) > 0)
             at--;

@@ -100,6 +100,13 @@ static void resident_end(struct resident *r)
     collection_destroy((struct collection *)r);
 }
 
+static void resident_take_number(struct resident *r)
+{
+    resident_change(r);
+    atomic_store_explicit(&((struct collection *)r)->now->version, resident_version(r),
+                          memory_order_relaxed);
+}
+
 static const struct resident_ops collection_ops = {
     .kind = RESIDENT_COLLECTION,
     .bytes = resident_whole_bytes,
@@ -114,6 +121,7 @@ static const struct resident_ops collection_ops = {
     .take_gone = resident_take_gone,
     .gone_is_much = resident_gone_is_much,
     .free_gone = resident_free_gone,
+    .renumber = resident_take_number,
     .destroy = resident_end,
 };
 

@@ -88,6 +88,11 @@ enum status store_collection_find(struct store *s, struct space *space, const ch
 /* Takes the collection out of the space's names at once; its memory stays until
  * collection_destroy. */
 void store_collection_unlink(struct store *s, struct space *space, struct collection *c);
+/* Gives it another name, which is free. That needs no memory: the table of names neither gets empty
+ * meanwhile, nor grows. */
+void store_collection_rename(struct space *space, struct collection *c, const char *name);
+/* One that is hidden and goes with that connection; NULL: there is none. */
+struct resident *store_collection_made_by(const struct space *space, uint64_t maker);
 
 /* Names greater than after ("" for all), in byte order, at most max; *more says whether others
  * follow. Returns how many. */

@@ -53,10 +53,41 @@ enum status store_collection_find(struct store *s, struct space *space, const ch
     return STATUS_OK;
 }
 
-void store_collection_unlink(struct store *s, struct space *space, struct collection *c)
+static void name_add(struct space *space, struct collection *c)
+{
+    HASH_ADD_STR(space->collections, resident.name, c);
+}
+
+static void name_remove(struct space *space, struct collection *c)
 {
     HASH_DEL(space->collections, c);
+}
+
+void store_collection_unlink(struct store *s, struct space *space, struct collection *c)
+{
+    name_remove(space, c);
     space->collection_count--;
+}
+
+void store_collection_rename(struct space *space, struct collection *c, const char *name)
+{
+    struct collection filler = {0};
+    UT_hash_table *table = space->collections->hh.tbl;
+    unsigned noexpand = table->noexpand;
+    table->noexpand = 1;
+    name_add(space, &filler);
+    name_remove(space, c);
+    resident_set_name(&c->resident, name);
+    name_add(space, c);
+    name_remove(space, &filler);
+    c->hh.tbl->noexpand = noexpand;
+}
+
+struct resident *store_collection_made_by(const struct space *space, uint64_t maker)
+{
+    for (struct collection *c = space->collections; c; c = c->hh.next)
+        if (c->resident.maker == maker) return &c->resident;
+    return NULL;
 }
 
 size_t store_collection_list(struct store *s, struct space *space, const char *after,
@@ -66,7 +97,7 @@ size_t store_collection_list(struct store *s, struct space *space, const char *a
     size_t count = 0;
     *more = false;
     for (struct collection *c = space->collections; c; c = c->hh.next) {
-        if (strcmp(c->resident.name, after) <= 0) continue;
+        if (name_is_hidden(c->resident.name) || strcmp(c->resident.name, after) <= 0) continue;
         size_t at = count;
         while (at && strcmp(out[at - 1]->resident.name, c->resident.name) > 0)
             at--;

@@ -98,6 +98,13 @@ static void resident_end(struct resident *r)
     graph_destroy((struct graph *)r);
 }
 
+static void resident_take_number(struct resident *r)
+{
+    resident_change(r);
+    atomic_store_explicit(&((struct graph *)r)->now->version, resident_version(r),
+                          memory_order_relaxed);
+}
+
 static const struct resident_ops graph_ops = {
     .kind = RESIDENT_GRAPH,
     .bytes = resident_whole_bytes,
@@ -112,6 +119,7 @@ static const struct resident_ops graph_ops = {
     .take_gone = resident_take_gone,
     .gone_is_much = graph_gone_is_much,
     .free_gone = graph_free_gone,
+    .renumber = resident_take_number,
     .destroy = resident_end,
 };
 

@@ -184,6 +184,9 @@ enum status store_graph_create(struct store *s, struct space *space, const char 
 enum status store_graph_find(struct store *s, struct space *space, const char *name,
                              struct failure *f, struct graph **out);
 void store_graph_unlink(struct store *s, struct space *space, struct graph *g);
+/* As of collections (collection.h). */
+void store_graph_rename(struct space *space, struct graph *g, const char *name);
+struct resident *store_graph_made_by(const struct space *space, uint64_t maker);
 /* Sums over all graphs of the space; bytes: of edges, nodes and workspaces. */
 struct graph_totals {
     uint64_t graphs, nodes, edges, bytes;

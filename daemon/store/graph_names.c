@@ -51,10 +51,41 @@ enum status store_graph_find(struct store *s, struct space *space, const char *n
     return STATUS_OK;
 }
 
-void store_graph_unlink(struct store *s, struct space *space, struct graph *g)
+static void name_add(struct space *space, struct graph *g)
+{
+    HASH_ADD_STR(space->graphs, resident.name, g);
+}
+
+static void name_remove(struct space *space, struct graph *g)
 {
     HASH_DEL(space->graphs, g);
+}
+
+void store_graph_unlink(struct store *s, struct space *space, struct graph *g)
+{
+    name_remove(space, g);
     space->graph_count--;
+}
+
+void store_graph_rename(struct space *space, struct graph *g, const char *name)
+{
+    struct graph filler = {0};
+    UT_hash_table *table = space->graphs->hh.tbl;
+    unsigned noexpand = table->noexpand;
+    table->noexpand = 1;
+    name_add(space, &filler);
+    name_remove(space, g);
+    resident_set_name(&g->resident, name);
+    name_add(space, g);
+    name_remove(space, &filler);
+    g->hh.tbl->noexpand = noexpand;
+}
+
+struct resident *store_graph_made_by(const struct space *space, uint64_t maker)
+{
+    for (struct graph *g = space->graphs; g; g = g->hh.next)
+        if (g->resident.maker == maker) return &g->resident;
+    return NULL;
 }
 
 struct graph_totals store_graph_totals(const struct space *space)
@@ -77,7 +108,7 @@ size_t store_graph_list(struct store *s, struct space *space, const char *after,
     *more = false;
     for (struct graph *g = space->graphs; g; g = g->hh.next) {
         const char *name = g->resident.name;
-        if (strcmp(name, after) <= 0) continue;
+        if (name_is_hidden(name) || strcmp(name, after) <= 0) continue;
         size_t at = count;
         while (at && strcmp(out[at - 1]->resident.name, name) > 0)
             at--;

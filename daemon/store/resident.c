@@ -7,6 +7,11 @@ void resident_init(struct resident *r, const struct resident_ops *ops, struct sp
 {
     r->ops = ops;
     r->space = space;
-    strncpy(r->name, name, COLLECTION_NAME_MAX);
+    resident_set_name(r, name);
     resident_change(r);
+}
+
+void resident_set_name(struct resident *r, const char *name)
+{
+    strncpy(r->name, name, COLLECTION_NAME_MAX);
 }

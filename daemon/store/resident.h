@@ -66,6 +66,8 @@ struct resident_ops {
     struct leftovers (*take_gone)(struct resident *r);
     bool (*gone_is_much)(const struct leftovers *gone);
     void (*free_gone)(struct heap *heap, struct leftovers gone);
+    /* Gives what it has now, which nobody is writing, the next version. */
+    void (*renumber)(struct resident *r);
     void (*destroy)(struct resident *r);
 };
 
@@ -74,7 +76,8 @@ struct resident {
     char name[COLLECTION_NAME_MAX + 1];
     struct space *space;
     struct turnstile turnstile;
-    void *replica; /* the record of whoever keeps a copy of it; NULL at first */
+    void *replica;  /* the record of whoever keeps a copy of it; NULL at first */
+    uint64_t maker; /* of a hidden one: the connection that it goes with; 0: none */
     /* Rises with every change; the loop may read it while a writer works. All residents of a store
      * take theirs from one counter (space_next_version), so that a version stands for one state of
      * one of them, also after a drop and a create. */
@@ -89,6 +92,8 @@ static inline uint64_t resident_version(const struct resident *r)
 /* Initialises a resident whose memory is all zero; to be made is a change. */
 void resident_init(struct resident *r, const struct resident_ops *ops, struct space *space,
                    const char *name);
+/* Of one that is in no table of names. */
+void resident_set_name(struct resident *r, const char *name);
 static inline void resident_set_version(struct resident *r, uint64_t version)
 {
     atomic_store_explicit(&r->version, version, memory_order_relaxed);

@@ -36,11 +36,11 @@ enum status space_name_parse(const char *text, char *name_out, struct failure *f
 
 enum status collection_name_check(const char *name, struct failure *f)
 {
-    size_t length = strnlen(name, COLLECTION_NAME_MAX + 1);
-    if (length < 1 || length > COLLECTION_NAME_MAX)
+    size_t length = strnlen(name, COLLECTION_NAME_MAX + 1), first = name_is_hidden(name);
+    if (length <= first || length > COLLECTION_NAME_MAX)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_NAME,
                            "a collection name has 1 to 64 bytes");
-    for (size_t i = 0; i < length; i++) {
+    for (size_t i = first; i < length; i++) {
         char ch = name[i];
         if ((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') ||
             ch == '.' || ch == '_' || ch == '-')

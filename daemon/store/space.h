@@ -92,7 +92,14 @@ struct space *store_space_next(const struct store *s, const struct space *after)
 void store_on_forget(struct store *s, void (*forget)(void *owner, struct space *space),
                      void *owner);
 
-/* Collection names: 1-64 bytes of [A-Za-z0-9._-]. INVALID_ARGUMENT/BAD_NAME. */
+/* Collection names: 1-64 bytes of [A-Za-z0-9._-], or, of hidden ones, a ~ and 1-63 of these.
+ * INVALID_ARGUMENT/BAD_NAME. */
 enum status collection_name_check(const char *name, struct failure *f);
+/* What has a hidden name is being made: no list has it, no snapshot keeps it, and it goes with the
+ * connection that made it, unless it is given another name before. */
+static inline bool name_is_hidden(const char *name)
+{
+    return name[0] == '~';
+}
 
 #endif

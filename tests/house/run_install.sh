@@ -27,7 +27,8 @@ root=$work/root/usr/local
 for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engram_accel.h \
     include/engram_accel_codes.h include/engram_accel_graph.h include/engram_accel_hrr.h \
     include/engram_accel_cluster.h include/engram_accel_covariance.h \
-    include/engram_accel_progress.h include/engram_accel_recall.h include/engram_accel_reports.h \
+    include/engram_accel_objects.h include/engram_accel_progress.h include/engram_accel_recall.h \
+    include/engram_accel_reports.h \
     include/engram_accel_vectors.h lib/libengram_accel.a lib/libengram_accel.so \
     "lib/$(readlink "$BUILD/libengram_accel.so")" lib/pkgconfig/engram-accel.pc \
     lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \

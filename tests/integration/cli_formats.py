@@ -37,7 +37,7 @@ collection create new --dim 4 --metric dot
 collection list
 collection describe rows
 collection drop new
-load rows rows.npy
+load rows rows.npy | rows rows.npy --replace
 knn rows --query-id 3 -k 2 | rows --queries q.npy --names names.txt | rows --queries q.npy --out near
 monitor --last 1 --count 1
 similarity rows --queries q.npy --best 2 | rows --queries q.npy --out s.npy | rows --queries q.npy --out m.npy -t 0
@@ -50,7 +50,7 @@ graph create h
 graph list
 graph describe g
 graph drop h
-graph load g g.tsv --add | g g.tsv --replace
+graph load g g.tsv --add | g g.tsv --update | g g.tsv --replace
 graph add g 1 2 0.5 | g --delta 3 4 0.5
 graph scale g 0.9
 graph prune g 0.0001

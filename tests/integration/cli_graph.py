@@ -84,10 +84,9 @@ def loads(t):
     check(t.json("graph", "describe", "o")[0]["edges"] == 8, "twice 4")
     t.run("graph", "drop", "o")
     write("r.txt", "20 21 9\n20 21 8\n7 9\n")
-    done = t.json("graph", "load", "n", "r.txt", "--replace")[0]
-    check((done["edges_removed"], done["edges_added"]) == (2, 3), "--replace: %s" % done)
-    check(edges_of(t, "n", 7, 20) == [(7, 8, .5), (7, 9, 1), (20, 21, 8), (20, 21, 9)],
-          "--replace, and duplicates of one file stay")
+    done = t.json("graph", "load", "n", "r.txt", "--update")[0]
+    check((done["edges_removed"], done["edges_added"]) == (2, 3) and edges_of(t, "n", 7, 20) ==
+          [(7, 8, .5), (7, 9, 1), (20, 21, 8), (20, 21, 9)], "duplicates of one file stay: %s" % done)
     p = subprocess.run(t.start + ["graph", "load", "n", "/dev/stdin", "--format", "tsv", "--add"],
                        input="30 31\n", capture_output=True, text=True)
     check(p.returncode == 0 and "1 edge loaded" in p.stdout, "a pipe: %s%s" % (p.stdout, p.stderr))
@@ -367,7 +366,8 @@ def refusals(t):
             (["graph", "load", "g", "g.tsv", "--create"], 1, "without --create"),
             (["graph", "load", "g"], 2, "FILE are needed"),
             (["graph", "load", "g", "g.tsv"], 1, "--add adds to them"),
-            (["graph", "load", "g", "g.tsv", "--add", "--replace"], 2, "not both"),
+            (["graph", "load", "g", "g.tsv", "--add", "--replace"], 2, "give one of"),
+            (["graph", "load", "g", "g.tsv", "--create", "--replace"], 2, "not both"),
             (["graph", "load", "g", "bad.tsv", "--add"], 4, "bad.tsv: line 3: target 'x'"),
             (["graph", "load", "g", "none.tsv"], 4, "none.tsv: cannot open"),
             (["graph", "load", "g", "names.csv"], 4, "unknown kind of file"),
@@ -456,7 +456,7 @@ def in_pieces(_):
         t.run("graph", "load", "g", "many.s.npy", "many.t.npy", "--create")
         before = t.json("graph", "describe", "g")[0]
         # 6 MB to send, and more than twice that to sort in.
-        done = t.json("graph", "load", "g", "many.s.npy", "many.t.npy", "--replace")[0]
+        done = t.json("graph", "load", "g", "many.s.npy", "many.t.npy", "--update")[0]
         check((before["edges"], done["edges_removed"], done["edges_added"], done["edges"],
                done["complete"]) == (many, many, many, many, True) and
               done["version"] > before["version"] + 1, "replaced in pieces: %s" % done)
@@ -469,7 +469,7 @@ def in_pieces(_):
         # Edges of one pair are replaced together: there is no smaller request to ask for.
         write_npy("pair.npy", "Q", "(%d,)" % 700000, (1 for _ in range(700000)))
         p = subprocess.run(t.start + ["graph", "load", "pair", "pair.npy", "pair.npy", "--create",
-                                      "--replace"], capture_output=True, text=True, timeout=60)
+                                      "--update"], capture_output=True, text=True, timeout=60)
         check(p.returncode == 1 and "stopped: 0 of 700,000 edges" in p.stderr,
               "one pair past the quota: %s" % p.stderr)
     finally:

@@ -108,6 +108,24 @@ def repeats(t):
     t.run("collection", "describe", "late", code=1)
     write_npy("late.npy", "f", "(%d, 4)" % ROWS, [1.0] * (4 * ROWS))
     t.run("load", "late", "late.npy", "--create", "--metric", "l2")
+    there = t.json("collection", "describe", "late")[0]
+    write_npy("other.npy", "f", "(2, 3)", [2.0] * 6)
+    done = t.json("load", "late", "other.npy", "--replace", "--expect",
+                  "exactly:%d" % there["version"])[0]
+    check((done["replaced"], done["rows_in_collection"]) == (True, 2), "--replace: %s" % done)
+    shown = t.json("collection", "describe", "late")[0]
+    check((shown["dimension"], shown["metric"], shown["rows"]) == (3, "l2", 2), "metric: %s" % shown)
+    write_npy("bad.npy", "f", "(%d, 4)" % ROWS, bad)
+    said = t.run("load", "late", "bad.npy", "--replace", "--metric", "dot", code=4).stderr
+    check("stopped: late is as it was" in said, said)
+    said = t.run("load", "late", "late.npy", "--replace", "--expect", "exactly:1", code=1).stderr
+    check("is expected" in said and "late is as it was" in said, said)
+    check(t.json("collection", "describe", "late")[0] == shown, "as it was")
+    check([c["name"] for c in t.json("collection", "list")[0]].count("late") == 1, "listed once")
+    said = t.run("load", "never", "other.npy", "--replace", code=1).stderr
+    check("--metric METRIC makes it" in said, said)
+    t.run("load", "late", "other.npy", "--replace", "--create", code=2)
+    t.run("load", "late", "late.npy", "--replace")
     with open("late.tsv", "w", encoding="utf-8") as f:
         f.write("1 2 0.5\n2 3 0.5\n3 4 x\n")
     said = t.run("graph", "load", "late", "late.tsv", "--create", code=4).stderr
@@ -117,10 +135,41 @@ def repeats(t):
     t.run("graph", "load", "late", "late.tsv", "--create")
     said = t.run("graph", "load", "late", "late.tsv", code=1).stderr
     check("2 edges already" in said and "--replace" in said and "--add" in said, said)
-    done = t.json("graph", "load", "late", "late.tsv", "--replace")[0]
-    check((done["edges_removed"], done["edges"]) == (2, 2), "--replace: %s" % done)
+    done = t.json("graph", "load", "late", "late.tsv", "--update")[0]
+    check((done["edges_removed"], done["edges"]) == (2, 2), "--update: %s" % done)
     said = t.run("graph", "load", "late", "late.tsv", "--add").stdout
     check("; 2 edges beside one between the same nodes" in said and "4 edges" in said, "--add: %s" % said)
+
+
+def write_text(path, text):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def replaces(t):
+    """The whole graph at one instant, or nothing of it."""
+    write_text("new.tsv", "1 2 0.5\n2 3\n")
+    done = t.json("graph", "load", "p", "new.tsv", "--replace")[0]
+    check((done["edges"], done["edges_before"], done["replaced"]) == (2, 0, False), "new: %s" % done)
+    write_text("other.tsv", "7 8 0.25\n")
+    said = t.run("graph", "load", "p", "other.tsv", "--replace").stdout
+    check("1 edge loaded" in said and "in place of 2 edges; the graph has 2 nodes, 1 edge" in said,
+          said)
+    shown = t.json("graph", "show", "p", "7")[0]["edges"]
+    check(shown == [{"target": 8, "weight": .25}], "replaced: %s" % shown)
+    there = t.json("graph", "describe", "p")[0]
+    write_text("bad-late.tsv", "1 2\n3 x\n")
+    said = t.run("graph", "load", "p", "bad-late.tsv", "--replace", code=4).stderr
+    check("stopped: p is as it was" in said, said)
+    said = t.run("graph", "load", "p", "new.tsv", "--replace", "--expect", "exactly:1", code=1).stderr
+    check("is expected" in said and "p is as it was" in said, said)
+    check(t.json("graph", "describe", "p")[0] == there, "nothing of it")
+    done = t.json("graph", "load", "p", "new.tsv", "--replace", "--expect",
+                  "exactly:%d" % there["version"])[0]
+    check(done["replaced"] and done["version"] > there["version"], "expected: %s" % done)
+    check(done["version"] == t.json("graph", "describe", "p")[0]["version"], "its version")
+    t.run("graph", "drop", "p")
+    check("~" not in str(t.json("graph", "list")), "what was abandoned is not listed")
 
 
 def waits(t):
@@ -144,6 +193,7 @@ def everything(t):
     drops(t)
     writes(t)
     repeats(t)
+    replaces(t)
     waits(t)
 
 

@@ -257,7 +257,7 @@ def out_of_memory(t):
         resource.setrlimit(resource.RLIMIT_AS, (60 << 20, 60 << 20))
     with open("many.txt", "w", encoding="utf-8") as f:
         f.write("1 plain\n" * 2500000)
-    for words in (["graph", "load", "h", "big.s.npy", "big.s.npy", "--create", "--replace"],
+    for words in (["graph", "load", "h", "big.s.npy", "big.s.npy", "--create", "--update"],
                   ["graph", "set", "g", "many.txt"],
                   ["knn", "rows", "--query-id", "1", "--names", "many.txt"]):
         p = subprocess.run(t.start + words, capture_output=True, text=True, timeout=60,

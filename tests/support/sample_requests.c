@@ -62,6 +62,14 @@ static void make_describe(struct sample *s)
     strcpy(s->message.describe.name, "rows");
 }
 
+static void make_swap(struct sample *s)
+{
+    sample_begin(s, OPERATION_SWAP, engram_accel_v1_SwapRequest_fields);
+    s->message.swap.object = engram_accel_v1_ObjectKind_OBJECT_KIND_COLLECTION;
+    strcpy(s->message.swap.name, "rows");
+    strcpy(s->message.swap.with, "~rows");
+}
+
 static void make_upsert(struct sample *s)
 {
     sample_begin(s, OPERATION_UPSERT, engram_accel_v1_UpsertRequest_fields);
@@ -347,6 +355,7 @@ static const struct {
     {"drop", make_drop},
     {"list", make_list},
     {"describe", make_describe},
+    {"swap", make_swap},
     {"upsert", make_upsert},
     {"delete", make_delete},
     {"fetch", make_fetch},

@@ -33,6 +33,7 @@ struct sample {
         engram_accel_v1_CollectionDropRequest drop;
         engram_accel_v1_CollectionListRequest list;
         engram_accel_v1_CollectionDescribeRequest describe;
+        engram_accel_v1_SwapRequest swap;
         engram_accel_v1_UpsertRequest upsert;
         engram_accel_v1_DeleteRequest delete;
         engram_accel_v1_FetchRequest fetch;

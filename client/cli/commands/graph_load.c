@@ -1,6 +1,8 @@
 /* graph_load: the edges of files into a graph. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/replacement.h"
 #include "client/cli/files/edges_file.h"
+#include "client/cli/files/edges_sort.h"
 #include "client/cli/text/format.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/text/progress.h"
@@ -20,16 +22,17 @@ enum { DETAIL_MEMORY = 25, DETAIL_QUOTA = 37 };
 
 struct graph_load {
     struct cli *cli;
-    const char *name;
+    const char *name, *into; /* whom it is loaded into: that, or a hidden one */
     const char **paths;
     unsigned count;
-    bool create, replace, add;
-    bool made;      /* by this command */
+    bool create, replace, update, add;
+    bool made; /* by this command */
+    struct replacement replacement;
     uint64_t there; /* edges before */
     enum edges_format format;
     uint64_t first_id;
     struct edges_file file;
-    struct progress progress;
+    struct progress progress, sorting;
     uint64_t *sources, *targets; /* read and not sent */
     float *weights;
     uint64_t edges, room;
@@ -40,11 +43,13 @@ struct graph_load {
     ea_graph_counts sum;
 };
 
-enum { OPTION_FORMAT = 0x500, OPTION_FIRST_ID, OPTION_ADD };
+enum { OPTION_FORMAT = 0x500, OPTION_FIRST_ID, OPTION_ADD, OPTION_UPDATE };
 
 static const struct argp_option load_options[] = {
     {"create", 'c', NULL, 0, "Make the graph first", 0},
-    {"replace", 'r', NULL, 0, "Edges that are there between the same nodes go first", 0},
+    {"replace", 'r', NULL, 0, "The files' edges take the place of the whole graph, at one instant",
+     0},
+    {"update", OPTION_UPDATE, NULL, 0, "Edges that are there between the same nodes go first", 0},
     {"add", OPTION_ADD, NULL, 0,
      "The edges come to those that are there: the same file again doubles them", 0},
     {"format", OPTION_FORMAT, "FORMAT", 0,
@@ -70,6 +75,7 @@ static error_t load_parse(int key, char *text, struct argp_state *state)
     case 'c': l->create = true; break;
     case 'r': l->replace = true; break;
     case OPTION_ADD: l->add = true; break;
+    case OPTION_UPDATE: l->update = true; break;
     case OPTION_FORMAT: l->format = format_named(state, text); break;
     case OPTION_FIRST_ID:
         l->first_id = cli_argument_u64(state, "--first-id", text, 0, UINT64_MAX - 1);
@@ -81,7 +87,9 @@ static error_t load_parse(int key, char *text, struct argp_state *state)
             l->paths[l->count++] = text;
         break;
     case ARGP_KEY_END:
-        if (l->add && l->replace) argp_error(state, "give --add or --replace, not both");
+        if (l->add + l->update + l->replace > 1)
+            argp_error(state, "give one of --add, --update and --replace");
+        if (l->create && l->replace) argp_error(state, "give --create or --replace, not both");
         if (l->count == 0) argp_error(state, "a graph's NAME and a FILE are needed");
         break;
     default: return ARGP_ERR_UNKNOWN;
@@ -108,26 +116,39 @@ static int open_next(struct graph_load *l, unsigned i, unsigned *files)
     return cli_file_error(l->file.error);
 }
 
+/* Makes the hidden graph that is to take the place of the one that is there, if there is one. */
+static ea_status begin_replacement(struct graph_load *l, ea_graph_info *info)
+{
+    ea_status status = ea_graph_describe(l->cli->client, l->name, info);
+    if (status && status != EA_NOT_FOUND) return status;
+    l->there = status ? 0 : info->edges;
+    replacement_name(&l->replacement);
+    l->into = l->replacement.hidden;
+    return ea_graph_create(l->cli->client, l->into, info);
+}
+
 static int find_graph(struct graph_load *l)
 {
     ea_client *c = l->cli->client;
     ea_graph_info info;
-    ea_status status =
-        l->create ? ea_graph_create(c, l->name, &info) : ea_graph_describe(c, l->name, &info);
+    l->into = l->name;
+    ea_status status = l->replace  ? begin_replacement(l, &info)
+                       : l->create ? ea_graph_create(c, l->name, &info)
+                                   : ea_graph_describe(c, l->name, &info);
     if (status == EA_ALREADY_EXISTS)
-        return cli_error(CLI_REFUSED, "%s: %s (without --create, --replace or --add loads into it)",
+        return cli_error(CLI_REFUSED, "%s: %s (without --create, --add or --update loads into it)",
                          l->name, ea_error_text(c));
     if (status == EA_NOT_FOUND)
         return cli_error(CLI_REFUSED, "%s: %s (--create makes it)", l->name, ea_error_text(c));
     if (status) return cli_failed(l->cli, status, l->name);
     l->made = l->create;
-    l->there = info.edges;
-    if (l->there && !l->add && !l->replace) {
+    if (!l->replace) l->there = info.edges;
+    if (l->there && !l->add && !l->update && !l->replace) {
         struct text many;
         return cli_error(CLI_REFUSED,
-                         "%s has %s already (--replace takes the place of those between the same "
-                         "nodes; --add adds to them, so that a file that is loaded twice counts "
-                         "twice)",
+                         "%s has %s already (--replace puts the file in place of all of them; "
+                         "--update takes the place of those between the same nodes; --add adds to "
+                         "them, so that a file that is loaded twice counts twice)",
                          l->name, format_many(&many, l->there, "edge"));
     }
     l->sum.nodes = info.nodes;
@@ -143,7 +164,7 @@ static int out_of_memory(struct graph_load *l)
 {
     progress_finish(&l->progress);
     return cli_error(CLI_NO_MEMORY, "out of memory for %" PRIu64 " edges%s", l->edges,
-                     l->replace ? " (--replace sorts them)" : "");
+                     l->update ? " (--update sorts them)" : "");
 }
 
 static bool make_room(struct graph_load *l)
@@ -176,11 +197,11 @@ static bool same_pair(const struct graph_load *l, uint64_t a, uint64_t b)
     return l->sources[a] == l->sources[b] && l->targets[a] == l->targets[b];
 }
 
-/* Of the next request: with replace, edges between the same nodes are not parted. */
+/* Of the next request: with --update, edges between the same nodes are not parted. */
 static uint64_t part_end(const struct graph_load *l)
 {
     uint64_t end = l->edges - l->sent > l->part ? l->sent + l->part : l->edges, cut = end;
-    if (!l->replace || end == l->edges) return end;
+    if (!l->update || end == l->edges) return end;
     while (cut > l->sent && same_pair(l, cut - 1, cut))
         cut--;
     if (cut > l->sent) return cut;
@@ -205,16 +226,17 @@ static ea_status send_part(struct graph_load *l, uint64_t end)
 {
     ea_graph_counts did = {0};
     uint64_t at = l->sent;
-    ea_status status = ea_graph_add_edges(l->cli->client, l->name,
-                                          &(ea_graph_edges){.sources = l->sources + at,
-                                                            .targets = l->targets + at,
-                                                            .weights = l->weights + at,
-                                                            .count = end - at,
-                                                            .replace = l->replace,
-                                                            .count_doubled = l->add,
-                                                            .write = cli_expectation(l->cli)},
-                                          &did);
-    if (!status) l->cli->expects = false;
+    ea_status status =
+        ea_graph_add_edges(l->cli->client, l->into,
+                           &(ea_graph_edges){.sources = l->sources + at,
+                                             .targets = l->targets + at,
+                                             .weights = l->weights + at,
+                                             .count = end - at,
+                                             .replace = l->update,
+                                             .count_doubled = l->add,
+                                             .write = l->replace ? NULL : cli_expectation(l->cli)},
+                           &did);
+    if (!status && !l->replace) l->cli->expects = false;
     l->sum.edges_added += did.edges_added;
     l->sum.edges_removed += did.edges_removed;
     l->sum.nodes_added += did.nodes_added;
@@ -248,39 +270,31 @@ static int send_all(struct graph_load *l)
     return code;
 }
 
-struct edge {
-    uint64_t source, target;
-    float weight;
-};
-
-static int by_nodes(const void *a, const void *b)
+static bool look_at_sort(void *user, uint64_t done, uint64_t of)
 {
-    const struct edge *x = a, *y = b;
-    if (x->source != y->source) return x->source < y->source ? -1 : 1;
-    return x->target < y->target ? -1 : x->target > y->target;
+    struct graph_load *l = user;
+    l->sorting.total = of;
+    progress_show(&l->sorting, done, clock_ns());
+    return !interrupt_seen();
 }
 
 /* Edges between the same nodes must lie together, or a later request would replace an earlier's. */
 static int sort_edges(struct graph_load *l)
 {
-    struct edge *list = reallocarray(NULL, l->edges + 1, sizeof *list);
-    if (!list) return out_of_memory(l);
-    for (uint64_t i = 0; i < l->edges; i++)
-        list[i] = (struct edge){l->sources[i], l->targets[i], l->weights[i]};
-    qsort(list, l->edges, sizeof *list, by_nodes);
-    for (uint64_t i = 0; i < l->edges; i++) {
-        l->sources[i] = list[i].source;
-        l->targets[i] = list[i].target;
-        l->weights[i] = list[i].weight;
-    }
-    free(list);
-    return CLI_OK;
+    const struct edge_list list = {l->sources, l->targets, l->weights, l->edges};
+    progress_finish(&l->progress);
+    progress_start(&l->sorting, 0, 0, clock_ns());
+    l->sorting.what = "sorted";
+    enum edges_sorted end = edges_sort(&list, look_at_sort, l);
+    progress_finish(&l->sorting);
+    if (end == EDGES_NO_MEMORY) return out_of_memory(l);
+    return end == EDGES_STOPPED ? CLI_INTERRUPTED : CLI_OK;
 }
 
 static int read_block(struct graph_load *l, uint64_t *got)
 {
     if (!make_room(l)) return out_of_memory(l);
-    uint64_t most = l->replace ? UINT64_MAX : l->part; /* they are sorted, all of them */
+    uint64_t most = l->update ? UINT64_MAX : l->part; /* they are sorted, all of them */
     uint64_t left = most - l->edges, max = left < BLOCK_EDGES ? left : BLOCK_EDGES, size;
     if (!edges_file_read(&l->file, l->sources + l->edges, l->targets + l->edges,
                          l->weights + l->edges, max, got)) {
@@ -305,9 +319,9 @@ static int transfer(struct graph_load *l, bool last)
     while (!code && got > 0) {
         if (interrupt_seen()) code = CLI_INTERRUPTED;
         if (!code) code = read_block(l, &got);
-        if (!code && l->edges >= l->part && !l->replace) code = send_all(l);
+        if (!code && l->edges >= l->part && !l->update) code = send_all(l);
     }
-    if (!code && last && l->replace) code = sort_edges(l);
+    if (!code && last && l->update) code = sort_edges(l);
     if (!code && last) code = send_all(l);
     progress_finish(&l->progress);
     return code;
@@ -328,6 +342,15 @@ static int transfer_all(struct graph_load *l)
     return code;
 }
 
+/* What was loaded takes its place. Nothing that is half there ever does. */
+static int put_in_place(struct graph_load *l)
+{
+    if (interrupt_seen()) return CLI_INTERRUPTED;
+    int code = replacement_end(&l->replacement, l->cli, EA_GRAPH, l->name);
+    if (!code) l->sum.version = l->replacement.done.version;
+    return code;
+}
+
 static void report(const struct graph_load *l, uint64_t ns, int code)
 {
     struct text a, b, c, d;
@@ -341,6 +364,7 @@ static void report(const struct graph_load *l, uint64_t ns, int code)
         json_u64(&j, "edges_added", s->edges_added);
         json_u64(&j, "edges_removed", s->edges_removed);
         json_u64(&j, "edges_before", l->there);
+        json_bool(&j, "replaced", l->replacement.done.replaced_version > 0);
         if (l->add) json_u64(&j, "edges_doubled", s->edges_doubled);
         json_u64(&j, "nodes_added", s->nodes_added);
         json_u64(&j, "nodes", s->nodes);
@@ -353,6 +377,8 @@ static void report(const struct graph_load *l, uint64_t ns, int code)
         uint64_t rate = ns ? (uint64_t)((double)s->edges_added / ((double)ns / 1e9)) : 0;
         printf("%s: %s loaded in %s, %s/s", l->name, format_many(&a, s->edges_added, "edge"),
                format_ns(&b, ns), format_count(&c, rate));
+        if (l->replacement.done.replaced_version)
+            printf(" in place of %s", format_many(&d, l->there, "edge"));
         if (s->edges_removed) printf("; %s replaced", format_count(&d, s->edges_removed));
         if (l->add)
             printf("; %s beside one between the same nodes",
@@ -360,7 +386,10 @@ static void report(const struct graph_load *l, uint64_t ns, int code)
         printf("; the graph has %s, %s\n", format_many(&a, s->nodes, "node"),
                format_many(&b, s->edges, "edge"));
     }
-    if (code != CLI_OK)
+    if (code != CLI_OK && l->replace)
+        cli_error(0, "%s: %s is as it was", code == CLI_INTERRUPTED ? "interrupted" : "stopped",
+                  l->name);
+    else if (code != CLI_OK)
         cli_error(0, "%s: %s of %s that were read are in",
                   code == CLI_INTERRUPTED ? "interrupted" : "stopped",
                   format_count(&a, s->edges_added), format_many(&b, l->read, "edge"));
@@ -389,6 +418,7 @@ static int load_run(struct cli *cli, const struct command *self, int argc, char 
         uint64_t start_ns = clock_ns();
         interrupt_politely(true); /* until the end: what was loaded is told */
         code = transfer_all(&l);
+        if (!code && l.replace) code = put_in_place(&l);
         report(&l, clock_ns() - start_ns, code);
     }
     if (l.made && code && code != CLI_INTERRUPTED) drop_again(&l);
@@ -409,13 +439,13 @@ const struct command command_graph_load = {
     ".npy: "
     "one n x 3 float64 array, or SOURCES.npy TARGETS.npy [WEIGHTS.npy].\v"
     "Without a weight an edge has 1. Two edges between the same nodes are two contributions. Into "
-    "a graph that has edges already only --add or --replace load, so that nothing is doubled "
-    "without being told: --add says how many edges came beside one between the same nodes, that "
-    "was "
-    "there or came before them; --replace holds all edges in memory. Ctrl-C stops after the "
-    "request that "
-    "is on its way and says how many edges are in. A graph that --create made is dropped again if "
-    "the load fails.",
+    "a graph that has edges already only --add, --update or --replace load, so that nothing is "
+    "doubled without being told: --add says how many edges came beside one between the same nodes, "
+    "that was there or came before them; --update holds all edges in memory. Ctrl-C stops after "
+    "the request that is on its way and says how many edges are in. --replace loads beside the "
+    "graph that is there, which needs room for both, and then puts the new one in its place: "
+    "nobody ever sees half, and after an error or Ctrl-C the old one is as it was. A graph that "
+    "--create made is dropped again if the load fails.",
     load_options,
     load_parse,
     load_run};

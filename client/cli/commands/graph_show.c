@@ -3,11 +3,13 @@
 #include "client/cli/text/format.h"
 #include "client/cli/files/ids.h"
 #include "client/cli/text/names.h"
+#include "client/cli/text/progress.h"
 #include "client/cli/files/node_lines.h"
 #include "client/cli/commands/nodes_fetch.h"
 #include "client/cli/text/utf8.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
 struct show {
     struct cli *cli;
@@ -16,6 +18,7 @@ struct show {
     struct names names;
     struct table *table;
     uint64_t missing;
+    struct progress progress; /* where nodes do not go to the terminal */
 };
 
 enum { OPTION_NAMES = 0x500 };
@@ -102,6 +105,7 @@ static int show_part(const ea_nodes *part, uint64_t first, void *user)
             show_table(o, part, i, o->ids.list[first + i], first + i == 0);
     }
     o->missing += part->missing;
+    if (o->progress.total) progress_show(&o->progress, first + part->count, clock_ns());
     return CLI_OK;
 }
 
@@ -117,7 +121,12 @@ static int show_run(struct cli *cli, const struct command *self, int argc, char 
     if (!code && o.names_path && !names_open(&o.names, o.names_path))
         code = cli_file_error(o.names.error);
     if (!code) code = cli_info(cli);
+    if (isatty(STDOUT_FILENO) != 1) {
+        progress_start(&o.progress, o.ids.count, 0, clock_ns());
+        o.progress.what = "nodes";
+    }
     if (!code) code = nodes_fetch(cli, o.name, o.ids.list, o.ids.count, true, show_part, &o);
+    progress_finish(&o.progress);
     if (!code && o.missing)
         cli_error(0, "%s of %s are not in %s", format_count(&a, o.missing),
                   format_many(&b, o.ids.count, "id"), o.name);

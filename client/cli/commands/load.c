@@ -1,5 +1,6 @@
 /* load: a file's vectors into a collection, a window of blocks at a time. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/commands/replacement.h"
 #include "client/cli/text/format.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/text/progress.h"
@@ -14,7 +15,7 @@
 
 struct load_options {
     const char *name, *path, *ids_path;
-    bool create;
+    bool create, replace;
     ea_metric metric;
 };
 
@@ -35,14 +36,20 @@ struct load {
     uint64_t block_rows, sent, done; /* rows */
     bool with_ids;                   /* from a file, or beside the rows */
     bool made;                       /* by this command */
-    int code;                        /* of the first failure */
+    struct replacement replacement;
+    const char *into; /* whom it is loaded into: o.name, or a hidden one */
+    int code;         /* of the first failure */
 };
 
 static const struct argp_option load_options[] = {
     {"ids", 'i', "FILE.npy", 0,
      "The rows' ids: 64 or 32 bit integers, one a row (default: 0, 1, 2 ...)", 0},
     {"create", 'c', NULL, 0, "Make the collection first; needs --metric", 0},
-    {"metric", 'm', "METRIC", 0, "Of the new collection: cosine, dot or l2", 0},
+    {"replace", 'r', NULL, 0, "The file takes the place of the whole collection, at one instant",
+     0},
+    {"metric", 'm', "METRIC", 0,
+     "Of the new collection: cosine, dot or l2 (with --replace the default is that of the old one)",
+     0},
     {0},
 };
 
@@ -52,6 +59,7 @@ static error_t load_parse(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'i': o->ids_path = text; break;
     case 'c': o->create = true; break;
+    case 'r': o->replace = true; break;
     case 'm': o->metric = cli_argument_metric(state, text); break;
     case ARGP_KEY_ARG:
         if (state->arg_num > 1) argp_error(state, "unexpected argument '%s'", text);
@@ -59,7 +67,9 @@ static error_t load_parse(int key, char *text, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         if (!o->path) argp_error(state, "a collection's NAME and a FILE are needed");
-        if (o->create != (o->metric != 0)) argp_error(state, "--create and --metric go together");
+        if (o->create && o->replace) argp_error(state, "give --create or --replace, not both");
+        if (!o->replace && o->create != (o->metric != 0))
+            argp_error(state, "--create and --metric go together");
         break;
     default: return ARGP_ERR_UNKNOWN;
     }
@@ -72,7 +82,7 @@ static void on_upsert(ea_client *c, const ea_answer *answer, void *user)
     struct load *l = b->load;
     if (answer->status == EA_OK) {
         l->done += b->n;
-        l->cli->expects = false;
+        if (!l->o.replace) l->cli->expects = false;
     } else if (l->code == CLI_OK) {
         char what[256];
         snprintf(what, sizeof what, "rows %" PRIu64 " to %" PRIu64 " of %.180s", b->first,
@@ -105,10 +115,30 @@ static int open_files(struct load *l)
     return CLI_OK;
 }
 
+/* Makes the hidden collection that is to take the place of the one that is there, if any. */
+static int begin_replacement(struct load *l)
+{
+    ea_client *c = l->cli->client;
+    ea_collection_info info;
+    ea_metric metric = l->o.metric;
+    ea_status status = metric ? EA_OK : ea_collection_describe(c, l->o.name, &info);
+    if (status == EA_NOT_FOUND)
+        return cli_error(CLI_REFUSED, "%s: %s (--metric METRIC makes it)", l->o.name,
+                         ea_error_text(c));
+    if (status) return cli_failed(l->cli, status, l->o.name);
+    replacement_name(&l->replacement);
+    l->into = l->replacement.hidden;
+    status = ea_collection_create(c, l->into, (uint32_t)l->file.columns,
+                                  metric ? metric : info.metric, NULL);
+    return status ? cli_failed(l->cli, status, l->o.name) : CLI_OK;
+}
+
 static int find_collection(struct load *l)
 {
     ea_client *c = l->cli->client;
     ea_collection_info info;
+    l->into = l->o.name;
+    if (l->o.replace) return begin_replacement(l);
     uint32_t dimension = (uint32_t)l->file.columns;
     ea_status status = l->o.create
                            ? ea_collection_create(c, l->o.name, dimension, l->o.metric, &info)
@@ -155,14 +185,15 @@ static int send_block(struct load *l, struct block *b)
     }
     b->first = l->sent;
     b->n = n;
-    ea_status status = ea_upsert_send(l->cli->client,
-                                      &(ea_rows){.collection = l->o.name,
-                                                 .ids = b->ids,
-                                                 .rows = b->rows,
-                                                 .count = n,
-                                                 .write = cli_expectation(l->cli),
-                                                 .dimension = (uint32_t)l->file.columns},
-                                      &(ea_send_options){.callback = on_upsert, .user = b}, NULL);
+    ea_status status =
+        ea_upsert_send(l->cli->client,
+                       &(ea_rows){.collection = l->into,
+                                  .ids = b->ids,
+                                  .rows = b->rows,
+                                  .count = n,
+                                  .write = l->o.replace ? NULL : cli_expectation(l->cli),
+                                  .dimension = (uint32_t)l->file.columns},
+                       &(ea_send_options){.callback = on_upsert, .user = b}, NULL);
     if (status) {
         b->n = 0;
         return cli_failed(l->cli, status, l->o.path);
@@ -174,7 +205,7 @@ static int send_block(struct load *l, struct block *b)
 /* NULL: none; or the others wait for what the first expects. */
 static struct block *free_block(struct load *l)
 {
-    if (l->cli->expects && l->sent) return NULL;
+    if (l->cli->expects && !l->o.replace && l->sent) return NULL;
     for (unsigned i = 0; i < BLOCKS; i++)
         if (l->blocks[i].n == 0) return &l->blocks[i];
     return NULL;
@@ -202,6 +233,29 @@ static int transfer(struct load *l)
     return l->code;
 }
 
+/* What was loaded takes its place. Nothing that is half there ever does. */
+static int put_in_place(struct load *l)
+{
+    if (interrupt_seen()) return CLI_INTERRUPTED;
+    return replacement_end(&l->replacement, l->cli, EA_COLLECTION, l->o.name);
+}
+
+/* Says what became of rows that are not all in. */
+static void report_stopped(const struct load *l)
+{
+    struct text a, b;
+    const char *how = l->code == CLI_INTERRUPTED ? "interrupted" : "stopped";
+    if (l->o.replace) {
+        cli_error(0, "%s: %s is as it was", how, l->o.name);
+        return;
+    }
+    cli_error(0, "%s: %s of %s rows of %s are in%s", how, format_count(&a, l->done),
+              format_count(&b, l->file.rows), l->o.path,
+              l->code != CLI_INTERRUPTED ? ""
+              : l->sent > l->done        ? ", others may be (load without --create goes on)"
+                                         : " (load without --create goes on)");
+}
+
 static void report(struct load *l)
 {
     struct text a, b, c, d;
@@ -223,22 +277,18 @@ static void report(struct load *l)
         if (known) json_u64(&j, "rows_in_collection", info.rows);
         json_u64(&j, "bytes", bytes);
         json_u64(&j, "ns", ns);
+        json_bool(&j, "replaced", l->replacement.done.replaced_version > 0);
         json_bool(&j, "complete", l->code == CLI_OK);
         json_end(&j);
     } else if (l->code == CLI_OK) {
         printf("%s: %s rows of %" PRIu64 " loaded in %s, %s/s", l->o.name,
                format_count(&a, l->done), l->file.columns, format_ns(&b, ns),
                format_bytes(&c, rate));
+        if (l->replacement.done.replaced_version) printf(" in place of what was there");
         if (known) printf("; the collection has %s", format_count(&d, info.rows));
         putchar('\n');
     }
-    if (l->code != CLI_OK)
-        cli_error(0, "%s: %s of %s rows of %s are in%s",
-                  l->code == CLI_INTERRUPTED ? "interrupted" : "stopped", format_count(&a, l->done),
-                  format_count(&b, l->file.rows), l->o.path,
-                  l->code != CLI_INTERRUPTED ? ""
-                  : l->sent > l->done        ? ", others may be (load without --create goes on)"
-                                             : " (load without --create goes on)");
+    if (l->code != CLI_OK) report_stopped(l);
 }
 
 /* Else --create would be refused when the command is repeated. After Ctrl-C the rows stay. */
@@ -266,6 +316,7 @@ static int load_run(struct cli *cli, const struct command *self, int argc, char 
         interrupt_politely(true); /* until the end: what was loaded is told */
         progress_start(&l->progress, l->file.rows, 4 * l->file.columns, clock_ns());
         code = transfer(l);
+        if (!code && l->o.replace) code = l->code = put_in_place(l);
         report(l);
     }
     if (l->made && code && code != CLI_INTERRUPTED) drop_again(l);
@@ -290,7 +341,9 @@ const struct command command_load = {
     ".jsonl; - is standard input) into a collection. A row whose id is there already replaces it.\v"
     "The file is streamed, so it may be larger than memory. Ctrl-C stops after the rows that are "
     "on their way and says how many are in; loading again replaces them. A collection "
-    "that --create made is dropped again if the load fails.",
+    "that --create made is dropped again if the load fails. --replace loads beside the collection "
+    "that is there, which needs room for both, and then puts the new one in its place: nobody ever "
+    "sees half, and after an error or Ctrl-C the old one is as it was.",
     load_options,
     load_parse,
     load_run};

@@ -39,13 +39,44 @@ void progress_start(struct progress *p, uint64_t total, uint64_t row_bytes, uint
                            .row_bytes = row_bytes};
 }
 
+/* A bar before the tail, which begins with a space, if there is room for one. */
+static void put_line(char *out, size_t out_bytes, const char *tail, double part, bool has_bar,
+                     unsigned width)
+{
+    char bar[41];
+    size_t used = table_width(tail) + 3;
+    size_t cells = width > used ? width - used : 0;
+    if (cells > sizeof bar - 1) cells = sizeof bar - 1;
+    size_t full = (size_t)(part * (double)cells);
+    memset(bar, '=', full);
+    memset(bar + full, ' ', cells - full);
+    if (full < cells && full > 0) bar[full] = '>';
+    bar[cells] = 0;
+    if (cells >= 4 && has_bar)
+        snprintf(out, out_bytes, "[%s]%s", bar, tail);
+    else
+        snprintf(out, out_bytes, "%.*s", (int)width, tail + 1);
+}
+
+void progress_part_line(char *out, size_t out_bytes, const char *what, double part,
+                        uint64_t elapsed_ns, unsigned width)
+{
+    struct text left;
+    char tail[160];
+    int n = snprintf(tail, sizeof tail, " %3.0f %%  %s", 100 * part, what);
+    if (part > 0)
+        snprintf(tail + n, sizeof tail - (size_t)n, "  %s left",
+                 format_ns(&left, (uint64_t)((double)elapsed_ns / part * (1 - part))));
+    put_line(out, out_bytes, tail, part, true, width);
+}
+
 void progress_line(char *out, size_t out_bytes, uint64_t done, uint64_t total, uint64_t row_bytes,
                    uint64_t elapsed_ns, unsigned width)
 {
     struct text some, all, rate, left;
     double seconds = (double)elapsed_ns / 1e9, part = total ? (double)done / (double)total : 1;
     double a_second = seconds > 0 ? (double)done / seconds : 0;
-    char tail[160], bar[41];
+    char tail[160];
 
     int n = 0;
     if (total)
@@ -64,19 +95,7 @@ void progress_line(char *out, size_t out_bytes, uint64_t done, uint64_t total, u
         snprintf(tail + n, sizeof tail - (size_t)n, "  %s/s  %s left",
                  format_bytes(&rate, (uint64_t)(a_second * (double)(row_bytes ? row_bytes : 1))),
                  format_ns(&left, (uint64_t)((double)(total - done) / a_second * 1e9)));
-
-    size_t used = table_width(tail) + 3;
-    size_t cells = width > used ? width - used : 0;
-    if (cells > sizeof bar - 1) cells = sizeof bar - 1;
-    size_t full = (size_t)(part * (double)cells);
-    memset(bar, '=', full);
-    memset(bar + full, ' ', cells - full);
-    if (full < cells && full > 0) bar[full] = '>';
-    bar[cells] = 0;
-    if (cells >= 4 && total)
-        snprintf(out, out_bytes, "[%s]%s", bar, tail);
-    else
-        snprintf(out, out_bytes, "%.*s", (int)width, tail + 1);
+    put_line(out, out_bytes, tail, part, total > 0, width);
 }
 
 void progress_show(struct progress *p, uint64_t done, uint64_t now_ns)
@@ -85,8 +104,12 @@ void progress_show(struct progress *p, uint64_t done, uint64_t now_ns)
     struct winsize size = {0};
     char line[256];
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20;
-    progress_line(line, sizeof line, done, p->total, p->row_bytes, now_ns - p->start_ns,
-                  known ? size.ws_col : 80);
+    unsigned width = known ? size.ws_col : 80;
+    double part = p->total ? (double)done / (double)p->total : 0;
+    if (p->what)
+        progress_part_line(line, sizeof line, p->what, part, now_ns - p->start_ns, width);
+    else
+        progress_line(line, sizeof line, done, p->total, p->row_bytes, now_ns - p->start_ns, width);
     fprintf(stderr, "\r%s\033[K", line);
     fflush(stderr);
     p->drawn = true;

@@ -15,6 +15,8 @@ struct progress {
     uint64_t start_ns, drawn_ns, redraw_ns;
     uint64_t total,
         row_bytes; /* row_bytes 0: what is counted is bytes, not rows; total 0: unknown */
+    /* Of what is neither: in place of numbers and rate the line has this word. NULL: no */
+    const char *what;
 };
 
 void progress_start(struct progress *p, uint64_t total, uint64_t row_bytes, uint64_t now_ns);
@@ -26,6 +28,10 @@ void progress_finish(struct progress *p);
 /* Writes the line itself, at most `width` columns. */
 void progress_line(char *out, size_t out_bytes, uint64_t done, uint64_t total, uint64_t row_bytes,
                    uint64_t elapsed_ns, unsigned width);
+
+/* The same where `what` stands in place of numbers: "[==>   ]  31 %  sorted  3.2 s left". */
+void progress_part_line(char *out, size_t out_bytes, const char *what, double part,
+                        uint64_t elapsed_ns, unsigned width);
 
 uint64_t clock_ns(void); /* monotonic */
 

@@ -179,6 +179,10 @@ Test(progress, line_fits_the_terminal)
     cr_assert_str_eq(line, "0 rows");
     progress_line(line, sizeof line, 5 << 20, 0, 0, 500000000, 80); /* a pipe */
     cr_assert_str_eq(line, "5.00 MiB  10.0 MiB/s");
+    progress_part_line(line, sizeof line, "sorted", .25, 500000000, 60);
+    cr_assert_str_eq(line, "[=======>                      ]  25 %  sorted  1.50 s left");
+    progress_part_line(line, sizeof line, "sorted", 0, 0, 30);
+    cr_assert_str_eq(line, "[             ]   0 %  sorted");
 }
 
 Test(format, ratios)

@@ -295,3 +295,59 @@ Test(versions, one_counter_gives_them_all)
     store_destroy(s);
     heap_destroy(heap);
 }
+
+/* Each of them is found under its new name alone, whoever else is there; want of memory does not
+ * matter. */
+Test(space, renames_what_it_has)
+{
+    enum { MANY = 300 };
+    struct store *s = open_store();
+    struct space *a;
+    struct collection *c, *found, *list[MANY];
+    struct graph *g, *found_graph;
+    bool more;
+    char name[COLLECTION_NAME_MAX + 1];
+    cr_assert_eq(store_space(s, "aaa", &a), STATUS_OK);
+    cr_assert_eq(store_collection_create(s, a, "~alone", 4, METRIC_DOT, NULL, &c), STATUS_OK);
+    cr_assert_eq(store_graph_create(s, a, "~alone", NULL, &g), STATUS_OK);
+    fault_arm(1);
+    store_collection_rename(a, c, "alone");
+    store_graph_rename(a, g, "alone");
+    cr_assert_eq(fault_hits(), 0);
+    fault_arm(0);
+    cr_assert_eq(store_collection_find(s, a, "alone", NULL, &found), STATUS_OK);
+    cr_assert_eq(found, c);
+    cr_assert_eq(store_collection_find(s, a, "~alone", NULL, &found), STATUS_NOT_FOUND);
+    cr_assert_eq(store_graph_find(s, a, "alone", NULL, &found_graph), STATUS_OK);
+    cr_assert_eq(found_graph, g);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "~%d", i);
+        cr_assert_eq(store_collection_create(s, a, name, 4, METRIC_DOT, NULL, &list[i]), STATUS_OK);
+        if (i % 2) continue;
+        snprintf(name, sizeof name, "%d", i);
+        store_collection_rename(a, list[i], name);
+    }
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, i % 2 ? "~%d" : "%d", i);
+        cr_assert_eq(store_collection_find(s, a, name, NULL, &found), STATUS_OK, "%s", name);
+        cr_assert_eq(found, list[i]);
+    }
+    cr_assert_eq(a->collection_count, MANY + 1);
+    size_t seen = store_collection_list(s, a, "", list, MANY, &more);
+    cr_assert(seen == MANY / 2 + 1 && !more, "those that are not hidden: %zu", seen);
+    close_store(s);
+}
+
+Test(space, has_names_that_are_hidden)
+{
+    const char *good[] = {"~a", "~-._9Z", "a", "-"}, *bad[] = {"~", "", "a~", "~~", "~a~", "~ "};
+    char longest[COLLECTION_NAME_MAX + 2] = "~";
+    memset(longest + 1, 'x', COLLECTION_NAME_MAX - 1);
+    cr_assert_eq(collection_name_check(longest, NULL), STATUS_OK);
+    longest[COLLECTION_NAME_MAX] = 'x';
+    cr_assert_eq(collection_name_check(longest, NULL), STATUS_INVALID_ARGUMENT);
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        cr_assert_eq(collection_name_check(good[i], NULL), STATUS_OK, "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        cr_assert_eq(collection_name_check(bad[i], NULL), STATUS_INVALID_ARGUMENT, "%s", bad[i]);
+}
