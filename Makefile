@@ -217,6 +217,9 @@ $(BUILD)/%.o: %.c $(BUILD)/flags | $(PROTO_GEN).h
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SWITCH_FLAGS) $(TEST_FLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) \
 	    -MMD -MP -c $< -o $@
 
+# The status page's files stand in it.
+$(BUILD)/daemon/http/page_files.o: $(wildcard daemon/http/page/*)
+
 # Counters that all workers share make kernels ten times slower; a lost count costs no line.
 ifneq ($(SAN)$(COVERAGE),)
 $(BUILD)/kernels/%.o: KERNEL_FLAGS := -O2 $(if $(COVERAGE),-fprofile-update=single)

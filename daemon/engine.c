@@ -139,7 +139,7 @@ static void wake_loop(void *owner)
     uv_async_send(&e->done_wake);
 }
 
-static void look(void *owner, struct metrics_view *out)
+static void look(void *owner, struct look *out)
 {
     struct engine *e = owner;
     pipeline_look(e->pipeline, out);

@@ -11,8 +11,8 @@
 bool exchange_init(struct exchange *x, void (*wake)(void *owner), void *owner)
 {
     memset(x, 0, sizeof *x);
-    x->view = fault_here("http: view") ? NULL : malloc(sizeof *x->view);
-    if (!x->view) return false;
+    x->look = fault_here("http: view") ? NULL : malloc(sizeof *x->look);
+    if (!x->look) return false;
     pthread_mutex_init(&x->lock, NULL);
     pthread_cond_init(&x->changed, NULL);
     x->wake = wake;
@@ -22,8 +22,8 @@ bool exchange_init(struct exchange *x, void (*wake)(void *owner), void *owner)
 
 void exchange_finish(struct exchange *x)
 {
-    if (!x->view) return;
-    free(x->view);
+    if (!x->look) return;
+    free(x->look);
     pthread_cond_destroy(&x->changed);
     pthread_mutex_destroy(&x->lock);
 }
@@ -39,25 +39,25 @@ static bool await(struct exchange *x, uint64_t wait_ns)
     return !x->closed && !atomic_load(&x->wanted);
 }
 
-const struct metrics_view *exchange_take(struct exchange *x, uint64_t wait_ns)
+const struct look *exchange_take(struct exchange *x, enum look_kind kind, uint64_t wait_ns)
 {
     pthread_mutex_lock(&x->lock);
     bool owed = x->late && atomic_load(&x->wanted);
     if (!owed && !x->closed) {
+        x->look->kind = kind;
         atomic_store(&x->wanted, true);
         x->wake(x->owner);
         x->late = !await(x, wait_ns);
     }
     bool came = !owed && !x->closed && !x->late;
     pthread_mutex_unlock(&x->lock);
-    return came ? x->view : NULL;
+    return came ? x->look : NULL;
 }
 
-void exchange_serve(struct exchange *x, void (*look)(void *owner, struct metrics_view *out),
-                    void *owner)
+void exchange_serve(struct exchange *x, void (*look)(void *owner, struct look *out), void *owner)
 {
     if (!atomic_load(&x->wanted)) return;
-    look(owner, x->view);
+    look(owner, x->look);
     pthread_mutex_lock(&x->lock);
     atomic_store(&x->wanted, false);
     pthread_cond_signal(&x->changed);

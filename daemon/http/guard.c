@@ -14,7 +14,11 @@ enum {
 };
 
 static const char *const paths[] = {
-    [PAGE_METRICS] = "/metrics", [PAGE_HEALTHZ] = "/healthz", [PAGE_READYZ] = "/readyz"};
+    [PAGE_METRICS] = "/metrics",     [PAGE_SLOW] = "/slow.json",    [PAGE_HEALTHZ] = "/healthz",
+    [PAGE_READYZ] = "/readyz",       [PAGE_STATUS] = "/",           [PAGE_CSS] = "/page.css",
+    [PAGE_ICON] = "/icon.svg",       [PAGE_JS] = "/page.js",        [PAGE_READ_JS] = "/read.js",
+    [PAGE_SAMPLE_JS] = "/sample.js", [PAGE_CHART_JS] = "/chart.js", [PAGE_TABLES_JS] = "/tables.js",
+};
 
 void guard_set_token(struct guard *g, const void *token, size_t bytes)
 {
@@ -82,6 +86,6 @@ unsigned guard_judge(const struct guard *g, const struct http_head *head, enum g
     if (i == sizeof paths / sizeof *paths) return 404;
     if (strcmp(head->method, "GET") != 0 && strcmp(head->method, "HEAD") != 0) return 405;
     *page = (enum guarded_page)i;
-    if (*page != PAGE_METRICS || g->open) return 200;
+    if (*page == PAGE_HEALTHZ || *page == PAGE_READYZ || g->open) return 200;
     return head->authorization && guard_knows_token(g, head->authorization) ? 200 : 401;
 }

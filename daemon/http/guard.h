@@ -17,7 +17,20 @@ struct guard {
     uint8_t digest[GUARD_DIGEST_BYTES]; /* else who knows the token with this SHA-256 */
 };
 
-enum guarded_page { PAGE_METRICS, PAGE_HEALTHZ, PAGE_READYZ };
+enum guarded_page {
+    PAGE_METRICS,
+    PAGE_SLOW,
+    PAGE_HEALTHZ,
+    PAGE_READYZ,
+    PAGE_STATUS, /* and its files */
+    PAGE_CSS,
+    PAGE_ICON,
+    PAGE_JS,
+    PAGE_READ_JS,
+    PAGE_SAMPLE_JS,
+    PAGE_CHART_JS,
+    PAGE_TABLES_JS,
+};
 
 /* A request's head. Texts end with a zero; NULL: it has none. */
 struct http_head {

@@ -71,8 +71,9 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
     MHD_get_connection_values(c, MHD_HEADER_KIND, note_header, &head);
     pthread_mutex_lock(&h->lock);
     unsigned status = guard_judge(&h->guard, &head, &which);
+    bool names = !h->guard.open;
     pthread_mutex_unlock(&h->lock);
-    return http_page_answer(&h->page, c, status, which) ? MHD_YES : MHD_NO;
+    return http_page_answer(&h->page, c, status, which, names) ? MHD_YES : MHD_NO;
 }
 
 static void on_connection(void *cls, struct MHD_Connection *c, void **place,
@@ -96,7 +97,7 @@ static int sleep_ms(struct http *h, bool some_ended)
     MHD_UNSIGNED_LONG_LONG ms;
     if (some_ended) return 0;
     if (MHD_get_timeout(h->mhd, &ms) == MHD_YES && ms < SWEEP_PLACES_MS) return (int)ms;
-    return h->places.taken || h->page.metrics ? SWEEP_PLACES_MS : -1;
+    return h->places.taken || http_page_keeps(&h->page) ? SWEEP_PLACES_MS : -1;
 }
 
 static void *serve(void *owner)
@@ -218,14 +219,14 @@ enum status http_renew(const struct http_options *options, struct http **h, stru
     return STATUS_OK;
 }
 
-void http_turn(struct http *h, void (*look)(void *owner, struct metrics_view *out), void *owner)
+void http_turn(struct http *h, void (*look)(void *owner, struct look *out), void *owner)
 {
     if (h) exchange_serve(&h->exchange, look, owner);
 }
 
 void http_quiesce(struct http *h)
 {
-    if (h && h->exchange.view) exchange_close(&h->exchange);
+    if (h && h->exchange.look) exchange_close(&h->exchange);
 }
 
 const char *http_address(const struct http *h)

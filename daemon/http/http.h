@@ -1,5 +1,6 @@
-/* http: serves /metrics, /healthz and /readyz on metrics.listen, from a thread of its own, so that
- * no client of it holds the loop up, and it answers even when the loop stands still.
+/* http: serves /metrics, /healthz, /readyz and a status page on metrics.listen, from a thread of
+ * its own, so that no client of it holds the loop up, and it answers even when the loop stands
+ * still.
  * Owner:  the engine.
  * Thread: the loop.
  * Errors: with "KEY: reason": INVALID_ARGUMENT where a setting is wrong, else
@@ -9,7 +10,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/config.h"
-#include "daemon/report/metrics.h"
+#include "daemon/report/look.h"
 #include "daemon/report/readiness.h"
 
 struct http;
@@ -32,8 +33,8 @@ enum status http_renew(const struct http_options *options, struct http **h, stru
 void http_destroy(struct http *h);
 
 /* In each turn of the loop: has look copy the counters, if a client wants them. NULL is fine. */
-void http_turn(struct http *h, void (*look)(void *owner, struct metrics_view *out), void *owner);
-/* The loop will not turn any more: /metrics has nothing to say. NULL is fine. */
+void http_turn(struct http *h, void (*look)(void *owner, struct look *out), void *owner);
+/* The loop will not turn any more: there is nothing to tell of it. NULL is fine. */
 void http_quiesce(struct http *h);
 
 /* Where it listens: "127.0.0.1:7424", with the port that the system chose. */

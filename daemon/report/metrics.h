@@ -31,7 +31,7 @@ struct metrics_card {
 };
 
 struct metrics_view {
-    uint64_t looked_ns, uptime_ns, frames, error_replies, cancelled, deadline_exceeded;
+    uint64_t looked_ns, uptime_ns, frames, error_replies, cancelled, deadline_exceeded, slow;
     struct {
         uint64_t requests, errors;
     } operations[OPERATION_MAX];
@@ -49,6 +49,10 @@ struct metrics_view {
     uint32_t workers;
     struct metrics_space spaces[METRICS_SPACES_MAX + 1]; /* [0]: the others */
 };
+
+/* As labels say them. */
+const char *metrics_backend_name(enum backend_id backend);
+const char *metrics_reason_name(enum reason reason);
 
 void metrics_look(const struct report_sources *from, const struct spaces_counted *spaces,
                   const struct store *store, struct metrics_view *out);

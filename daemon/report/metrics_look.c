@@ -96,6 +96,7 @@ void metrics_look(const struct report_sources *from, const struct spaces_counted
     out->queue_depth = from->queue_depth;
     out->jobs_in_flight = from->jobs_in_flight;
     out->workers = from->workers;
+    out->slow = from->slow;
     look_at_stats(from->stats, out);
     scheduler_report_counters(from->scheduler, from->stats, &out->scheduler);
     look_at_cards(from, out);

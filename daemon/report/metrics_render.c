@@ -22,6 +22,17 @@ static const char *const reason_names[REASON_MAX] = {
     [REASON_SHADOW_ONLY] = "shadow_only",
 };
 
+const char *metrics_backend_name(enum backend_id backend)
+{
+    return backend_names[backend & 3];
+}
+
+const char *metrics_reason_name(enum reason reason)
+{
+    unsigned known = reason;
+    return known < REASON_MAX && reason_names[known] ? reason_names[known] : "none";
+}
+
 static void one(struct metrics_text *t, const char *name, const char *type, uint64_t value,
                 const char *help)
 {
@@ -47,6 +58,8 @@ static void render_daemon(const struct metrics_view *v, struct metrics_text *t)
         "Requests that ended because they were cancelled.");
     one(t, "engram_accel_deadline_exceeded_total", "counter", v->deadline_exceeded,
         "Requests that ended at their deadline.");
+    one(t, "engram_accel_slow_requests_total", "counter", v->slow,
+        "Requests that took observe.slow_ms or longer.");
     one(t, "engram_accel_requests_in_line", "gauge", v->queue_depth,
         "Requests that wait for a backend.");
     one(t, "engram_accel_requests_in_flight", "gauge", v->jobs_in_flight,

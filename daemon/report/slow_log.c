@@ -65,3 +65,12 @@ void slow_log_page(const struct slow_log *l, const struct slow_log_view *view, u
         out->requests[out->count++] = s;
     }
 }
+
+void slow_log_copy(const struct slow_log *l, uint64_t now_ns, struct slow_copy *out)
+{
+    out->now_ns = now_ns;
+    out->total = l->count;
+    out->count = l->count < SLOW_COPIED ? (uint32_t)l->count : SLOW_COPIED;
+    for (uint32_t i = 0; i < out->count; i++)
+        out->requests[i] = l->kept[(l->count - 1 - i) % SLOW_KEPT];
+}

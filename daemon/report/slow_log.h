@@ -7,7 +7,7 @@
 
 #include "daemon/wire/encode.h"
 
-enum { SLOW_KEPT = 256 };
+enum { SLOW_KEPT = 256, SLOW_COPIED = 64 };
 
 struct slow_log {
     uint64_t over_ns[OPERATION_MAX]; /* from which time on one is slow; UINT64_MAX: never */
@@ -27,5 +27,13 @@ struct slow_log_view {
 /* Fills in requests, count, next and total: the newest with a number below `before` (0: any). */
 void slow_log_page(const struct slow_log *l, const struct slow_log_view *view, uint64_t before,
                    struct wire_slowlog *out);
+
+/* The newest of all, the newest first. */
+struct slow_copy {
+    uint64_t now_ns, total; /* of all since the start */
+    uint32_t count;
+    struct wire_slow requests[SLOW_COPIED];
+};
+void slow_log_copy(const struct slow_log *l, uint64_t now_ns, struct slow_copy *out);
 
 #endif

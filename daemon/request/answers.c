@@ -6,7 +6,7 @@
 #include "daemon/report/cards_report.h"
 #include "daemon/report/explain.h"
 #include "daemon/report/info.h"
-#include "daemon/report/metrics.h"
+#include "daemon/report/look.h"
 #include "daemon/report/screens_report.h"
 #include "daemon/report/spaces_report.h"
 #include "daemon/report/stats_report.h"
@@ -140,6 +140,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .workers = p->worker_count,
         .queue_depth = p->in_line,
         .jobs_in_flight = jobs_of_clients(p),
+        .slow = p->slow.count,
         .instance = p->instance,
         .started_ns = p->started_ns,
         .now_ns = clock_read_ns(p->clock),
@@ -147,10 +148,13 @@ static struct report_sources sources_of(const struct pipeline *p)
     };
 }
 
-void pipeline_look(struct pipeline *p, struct metrics_view *out)
+void pipeline_look(struct pipeline *p, struct look *out)
 {
     struct report_sources sources = sources_of(p);
-    metrics_look(&sources, &p->spaces, p->store, out);
+    switch (out->kind) {
+    case LOOK_METRICS: metrics_look(&sources, &p->spaces, p->store, &out->metrics); break;
+    case LOOK_SLOW: slow_log_copy(&p->slow, sources.now_ns, &out->slow); break;
+    }
 }
 
 static size_t answer_info(struct pipeline *p, const struct job *j, void *at)

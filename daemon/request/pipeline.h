@@ -78,9 +78,9 @@ void pipeline_drain(struct pipeline *p);
 /* The backends are stopped: answers or frees every job that is left. */
 void pipeline_abandon(struct pipeline *p);
 
-/* Copies what the metrics are made of: some tens of microseconds. */
-struct metrics_view;
-void pipeline_look(struct pipeline *p, struct metrics_view *out);
+/* Copies what out->kind names, of which HTTP makes its pages: some tens of microseconds. */
+struct look;
+void pipeline_look(struct pipeline *p, struct look *out);
 
 struct pipeline_counts {
     uint32_t clients;  /* in flight, of clients alone */

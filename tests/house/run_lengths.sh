@@ -8,7 +8,8 @@ lines_max=500
 check() {
     long=$(find Makefile .ci daemon kernels client tests proto/*.def -path tests/fuzz/corpus -prune \
         -o -type f \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \
-        -o -name '*.def' -o -name '*.mk' -o -name '*.py' -o -name '*.sh' -o ! -name '*.*' \) \
+        -o -name '*.def' -o -name '*.mk' -o -name '*.py' -o -name '*.sh' -o -name '*.*js' \
+        -o -name '*.css' -o -name '*.html' -o ! -name '*.*' \) \
         -exec awk -v max="$lines_max" 'FNR == max + 1 { print FILENAME }' {} + | sort)
     [ -n "$long" ] || return 0
     printf '%s\n' "$long" | sed "s/\$/: more than $lines_max lines/"

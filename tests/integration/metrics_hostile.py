@@ -38,8 +38,8 @@ def broken(r):
 
 
 KINDS = [
-    ("no token", lambda r: get()),
-    ("wrong token", lambda r: get(more=b"Authorization: Bearer %d\r\n" % r.randrange(10**9))),
+    ("no token", lambda r: get(r.choice([b"/metrics", b"/slow.json", b"/", b"/page.js"]))),
+    ("wrong token", lambda r: get(r.choice([b"/metrics", b"/slow.json", b"/"]), more=b"Authorization: Bearer %d\r\n" % r.randrange(10**9))),
     ("token as a query", lambda r: get(b"/metrics?token=x&access_token=x")),
     ("nonsense for a token", lambda r: get(more=b"Authorization: Basic " + b"=" * r.randrange(2000)
                                            + b"\r\n")),

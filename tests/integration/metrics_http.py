@@ -52,7 +52,7 @@ def statuses():
         check(status == wanted and (wanted == 200 or has_no_numbers(text)),
               "Host %s: %d" % (host, status))
     for method, path, wanted in (("POST", "/metrics", 405), ("PUT", "/healthz", 405),
-                                 ("DELETE", "/readyz", 405), ("GET", "/", 404),
+                                 ("DELETE", "/readyz", 405), ("GET", "/", 401), ("POST", "/", 405), ("GET", "/index.html", 404),
                                  ("GET", "/metrics/x", 404), ("GET", "/metrics?a=b", 401)):
         status, text, headers = ask(at, path, method, body=b"x" * 100 if method == "POST" else None)
         check(status == wanted and has_no_numbers(text), "%s %s: %d" % (method, path, status))

@@ -120,7 +120,9 @@ Test(guard, statuses)
     h.hosts = 2;
     h.host = "localhost";
     cr_expect_eq(judge(&g, &h), 400);
-    static const char *const paths[] = {"/", "", "/metrics/", "/metric", "//metrics", "/METRICS"};
+    static const char *const paths[] = {"//",          "",          "/page.js/", "/page.html",
+                                        "/../page.js", "/metrics/", "/metric",   "//metrics",
+                                        "/METRICS"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         h = head("GET", paths[i]);
         cr_expect_eq(judge(&open, &h), 404, "%s", paths[i]);
@@ -129,5 +131,25 @@ Test(guard, statuses)
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         h = head(methods[i], "/metrics");
         cr_expect_eq(judge(&open, &h), 405, "%s", methods[i]);
+    }
+}
+
+Test(guard, all_of_the_status_page_wants_the_token)
+{
+    static const char *const paths[] = {"/",         "/page.css",  "/icon.svg",
+                                        "/page.js",  "/read.js",   "/sample.js",
+                                        "/chart.js", "/tables.js", "/slow.json"};
+    struct guard g = guard(), open = {.open = true};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        enum guarded_page page = PAGE_METRICS;
+        struct http_head h = head("GET", paths[i]);
+        cr_expect_eq(judge(&g, &h), 401, "%s", paths[i]);
+        cr_expect_eq(guard_judge(&open, &h, &page), 200, "%s", paths[i]);
+        cr_expect_neq(page, PAGE_METRICS, "%s", paths[i]);
+        h.authorization = "Basic eDpzZWMtcmV0";
+        h.authorizations = 1;
+        cr_expect_eq(judge(&g, &h), 200, "%s", paths[i]);
+        h.host = "evil.example";
+        cr_expect_eq(judge(&g, &h), 421, "%s", paths[i]);
     }
 }

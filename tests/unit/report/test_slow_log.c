@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/report/slow_log.h"
+#include <cjson/cJSON.h>
+
+#include "daemon/base/fault.h"
+#include "daemon/report/slow_json.h"
 #include "daemon/store/space.h"
 
 static struct slow_log l;
@@ -107,4 +110,74 @@ Test(slow_log, a_full_page_fits)
     struct wire_slowlog page = page_of("alpha", "x", true, 0);
     size_t bytes = encode_slowlog(1, &page, out);
     cr_expect(bytes > ENCODE_SLOW_MAX * 200 && bytes < ENCODE_BYTES_MAX, "%zu", bytes);
+}
+
+/* ---------------------------------------------------------------- for the status page */
+
+static struct slow_copy copy;
+
+static const char *text_of(const cJSON *one, const char *name)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItem(one, name));
+}
+
+Test(slow_log, the_newest_are_copied)
+{
+    slow_log_copy(&l, 5, &copy);
+    cr_assert(copy.count == 0 && copy.total == 0 && copy.now_ns == 5);
+    for (uint64_t i = 1; i <= SLOW_KEPT + 10; i++) {
+        add(i % 2 ? &alpha : &beta, "uid 7", i);
+        slow_log_copy(&l, 9000 + i, &copy);
+        cr_assert_eq(copy.count, i < SLOW_COPIED ? i : SLOW_COPIED);
+        cr_assert_eq(copy.total, i);
+        for (uint32_t n = 0; n < copy.count; n++)
+            cr_assert_eq(copy.requests[n].request_id, i - n);
+    }
+}
+
+Test(slow_json, tells_what_the_copy_has)
+{
+    add(&alpha, "uid 7", UINT64_MAX);
+    add(&beta, "a \"b\"\\", 2);
+    l.kept[1].code = STATUS_RESOURCE_EXHAUSTED;
+    slow_log_copy(&l, 10000, &copy);
+    char *text = slow_json(&copy, true);
+    cJSON *all = cJSON_Parse(text);
+    cJSON *list = cJSON_GetObjectItem(all, "requests");
+    cr_assert_eq(cJSON_GetArraySize(list), 2);
+    cr_assert_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(all, "total")), 2);
+    const cJSON *newer = cJSON_GetArrayItem(list, 0), *older = cJSON_GetArrayItem(list, 1);
+    cr_expect_str_eq(text_of(newer, "peer"), "a \"b\"\\");
+    cr_expect_str_eq(text_of(newer, "space"), "beta");
+    cr_expect_str_eq(text_of(newer, "status"), status_name(STATUS_RESOURCE_EXHAUSTED));
+    cr_expect_str_eq(text_of(older, "status"), "OK");
+    cr_expect_str_eq(text_of(older, "operation"), "knn");
+    cr_expect_str_eq(text_of(older, "backend"), "gpu");
+    cr_expect_str_eq(text_of(older, "reason"), "probe");
+    cr_expect_str_eq(text_of(older, "name"), "rows");
+    cr_expect_str_eq(text_of(older, "request_id"), "18446744073709551615");
+    cr_expect_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(older, "total_ns")), 8000);
+    cr_expect_eq(cJSON_GetNumberValue(cJSON_GetObjectItem(older, "ago_ns")), 1000);
+    cJSON_Delete(all);
+    free(text);
+    text = slow_json(&copy, false);
+    cr_assert(text && strstr(text, "\"space\":\"alpha\"") && !strstr(text, "uid 7"));
+    cr_assert(!strstr(text, "\"name\"") && !strstr(text, "\"rows\"}"));
+    cr_assert(!strstr(text, "184467") && !strstr(text, "peer"));
+    free(text);
+}
+
+Test(slow_json, the_longest_page_and_no_memory)
+{
+    static char longest[56];
+    memset(longest, '"', sizeof longest - 1);
+    for (uint64_t i = 0; i < SLOW_KEPT; i++)
+        add(&alpha, longest, UINT64_MAX - i);
+    slow_log_copy(&l, UINT64_MAX, &copy);
+    char *text = slow_json(&copy, true);
+    cr_assert(text && strlen(text) < 64 << 10, "%zu bytes", strlen(text));
+    free(text);
+    fault_arm(1);
+    cr_assert_null(slow_json(&copy, true));
+    fault_arm(0);
 }
