@@ -1,5 +1,6 @@
 /* text: names and texts of the numbers in codes. */
 #include "client/client.h"
+#include "proto/plain_text.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -83,8 +84,7 @@ const char *ea_operation_name(uint32_t kind)
 
 void ea_text_plain(char *text)
 {
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    plain_text_tame(text);
 }
 
 const char *ea_library_version(void)

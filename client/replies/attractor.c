@@ -16,6 +16,7 @@ void ea_reply_attractor(const engram_accel_v1_AttractorInfo *m, ea_attractor_inf
         .dentate_bytes = m->dentate_bytes,
     };
     memcpy(out->name, m->name, sizeof out->name);
+    ea_text_plain(out->name);
 }
 
 /* Create and describe differ in the field that holds the attractor. */

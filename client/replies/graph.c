@@ -20,6 +20,7 @@ void ea_reply_graph(const engram_accel_v1_GraphInfo *m, ea_graph_info *out)
         .vram_version = m->vram_version,
     };
     memcpy(out->name, m->name, sizeof out->name);
+    ea_text_plain(out->name);
 }
 
 /* Create and describe differ in the field that holds the graph. */

@@ -293,6 +293,7 @@ void ea_reply_collection(const engram_accel_v1_CollectionInfo *m, ea_collection_
         .shadow_passed = m->shadow_passed,
     };
     memcpy(out->name, m->name, sizeof out->name);
+    ea_text_plain(out->name);
 }
 
 static void take_described(const engram_accel_v1_CollectionDescribeReply *m,

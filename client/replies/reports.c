@@ -48,6 +48,10 @@ void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out)
     COPY(out->cpu_features, m->cpu_features);
     COPY(out->kernels, m->kernels);
     COPY(out->gpu, m->gpu);
+    ea_text_plain(out->server_version);
+    ea_text_plain(out->build);
+    ea_text_plain(out->cpu_features);
+    ea_text_plain(out->kernels);
     ea_text_plain(out->gpu);
     out->workers = m->workers;
     out->connections = m->connections;

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/plain_text.h"
+
 /* Of a line, what its text may take, and what the text of one field may. What a text line held
  * before there were formats fits. */
 enum { TEXT_BYTES = 1088, FIELD_BYTES = 200, NAME_BYTES = 40 };
@@ -30,46 +32,36 @@ static void put_text(struct laid *to, const char *text)
     put_bytes(to, text, strlen(text));
 }
 
-/* How many bytes the UTF-8 character at text has; 0: it is none. */
-static size_t character_bytes(const unsigned char *text)
-{
-    unsigned char first = text[0];
-    if (first < 0x80) return 1;
-    size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4) return 0;
-    for (size_t i = 1; i < bytes; i++)
-        if ((text[i] & 0xc0) != 0x80) return 0; /* the closing zero, too */
-    bool is_bad = (first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f) ||
-                  (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f);
-    return is_bad ? 0 : bytes;
-}
-
-/* Control characters become \xNN, all others are as they came. */
+/* What is not to be shown becomes \xNN, a byte at a time; all else is as it came. */
 static void put_plain(struct laid *to, const char *text, const char *end)
 {
-    for (; *text && end - to->at > 4; text++) {
-        unsigned char ch = (unsigned char)*text;
-        if (ch >= 0x20 && ch != 0x7f)
-            *to->at++ = *text;
-        else
-            to->at += snprintf(to->at, 5, "\\x%02x", ch);
+    uint32_t value;
+    while (*text && end - to->at > 16) {
+        unsigned bytes = plain_text_character(text, 4, &value);
+        bool is_shown = bytes && !plain_text_controls(value);
+        if (!bytes) bytes = 1;
+        if (is_shown) put_bytes(to, text, bytes);
+        for (unsigned i = 0; i < bytes && !is_shown; i++)
+            to->at += snprintf(to->at, 5, "\\x%02x", (unsigned char)text[i]);
+        text += bytes;
     }
 }
 
-/* The inside of a JSON string; what is not UTF-8 becomes U+FFFD. */
+/* The inside of a JSON string: what is not to be shown is escaped; what is not UTF-8 becomes
+ * U+FFFD. */
 static void put_quoted(struct laid *to, const char *text, const char *end)
 {
+    uint32_t value;
     while (*text && end - to->at > 7) {
-        unsigned char ch = (unsigned char)*text;
-        size_t bytes = character_bytes((const unsigned char *)text);
-        if (ch == '"' || ch == '\\')
-            to->at += snprintf(to->at, 3, "\\%c", ch);
-        else if (ch < 0x20 || ch == 0x7f)
-            to->at += snprintf(to->at, 7, "\\u%04x", ch);
-        else if (bytes)
-            put_bytes(to, text, bytes);
-        else
+        unsigned bytes = plain_text_character(text, 4, &value);
+        if (!bytes)
             put_text(to, "\\ufffd");
+        else if (value == '"' || value == '\\')
+            to->at += snprintf(to->at, 3, "\\%c", (char)value);
+        else if (plain_text_controls(value))
+            to->at += snprintf(to->at, 7, "\\u%04x", value);
+        else
+            put_bytes(to, text, bytes);
         text += bytes ? bytes : 1;
     }
 }

@@ -6,6 +6,7 @@
 
 #include "daemon/wire/encode_inside.h"
 #include "kernels/vectors.h"
+#include "proto/plain_text.h"
 
 /* The longest messages leave room for header and padding; nanopb computes their sizes. */
 _Static_assert(REPLY_FITS(engram_accel_v1_CollectionListReply_size, ENCODE_BYTES_MAX),
@@ -70,6 +71,7 @@ size_t encode_error(uint8_t kind, uint64_t request_id, const struct failure *f, 
         .version = f->version,
     };
     COPY_TEXT(m.message, f->text);
+    plain_text_tame(m.message); /* it may name what the client sent, and may have been cut */
     struct frame_header h = {.kind = kind, .flags = FRAME_FLAG_ERROR, .request_id = request_id};
     return encode_frame(h, engram_accel_v1_Error_fields, &m, buffer);
 }

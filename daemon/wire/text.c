@@ -5,34 +5,13 @@
 
 #include <pb_decode.h>
 
-/* Returns the bytes of the well-formed character at text (RFC 3629: no overlong forms, no
- * surrogates), or 0 if it is none. */
-static size_t character_bytes(const uint8_t *text, size_t left, uint32_t *value)
-{
-    uint8_t lead = text[0];
-    size_t n = lead < 0x80   ? 1
-               : lead < 0xc2 ? 0
-               : lead < 0xe0 ? 2
-               : lead < 0xf0 ? 3
-               : lead < 0xf5 ? 4
-                             : 0;
-    if (n == 0 || n > left) return 0;
-    uint32_t v = n == 1 ? lead : lead & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((text[i] & 0xc0) != 0x80) return 0;
-        v = v << 6 | (text[i] & 0x3f);
-    }
-    if (n == 3 && (v < 0x800 || (v >= 0xd800 && v < 0xe000))) return 0;
-    if (n == 4 && (v < 0x10000 || v > 0x10ffff)) return 0;
-    *value = v;
-    return n;
-}
+#include "proto/plain_text.h"
 
 bool text_printable(const uint8_t *text, size_t bytes)
 {
     while (bytes) {
         uint32_t value;
-        size_t n = character_bytes(text, bytes, &value);
+        unsigned n = plain_text_character(text, bytes, &value);
         if (n == 0 || value < 0x20 || (value >= 0x7f && value < 0xa0)) return false;
         text += n;
         bytes -= n;

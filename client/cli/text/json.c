@@ -1,6 +1,6 @@
 #include "client/cli/text/json.h"
 
-#include "client/cli/text/utf8.h"
+#include "proto/plain_text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -15,19 +15,18 @@ void json_init(struct json *j, FILE *out)
 static void write_string(FILE *out, const char *text)
 {
     fputc('"', out);
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        unsigned length = utf8_length(s);
-        if (length == 0) {
+    for (const char *s = text; *s;) {
+        uint32_t value = 0;
+        unsigned length = plain_text_character(s, 4, &value);
+        if (length == 0)
             fputs("\\ufffd", out);
-            s++;
-        } else if (*s == '"' || *s == '\\') {
-            fprintf(out, "\\%c", *s++);
-        } else if (*s < 0x20 || *s == 0x7f) {
-            fprintf(out, "\\u%04x", *s++);
-        } else {
+        else if (value == '"' || value == '\\')
+            fprintf(out, "\\%c", (char)value);
+        else if (plain_text_controls(value))
+            fprintf(out, "\\u%04x", value);
+        else
             fwrite(s, 1, length, out);
-            s += length;
-        }
+        s += length ? length : 1;
     }
     fputc('"', out);
 }

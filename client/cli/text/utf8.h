@@ -10,7 +10,7 @@
 /* Returns the bytes of the UTF-8 character at s, or 0 if it is not one (RFC 3629: shortest form,
  * no surrogate). */
 unsigned utf8_length(const unsigned char *s);
-/* The same, but 0 also for characters that can control a terminal: C0, DEL and C1. */
+/* The same, but 0 also for characters that control a terminal or turn the direction of writing. */
 unsigned utf8_shown(const unsigned char *s);
 /* Replaces each byte of characters that are not shown by '?', in place or on the way to out. */
 void utf8_tame(char *text);

@@ -92,6 +92,24 @@ Test(log, a_client_cannot_forge_a_line)
     cr_expect_str_eq(capture_end(from), "<6>client 'a\\x0a<3>b\\x0d\\x1b[2J\\x7f\xc3\xa9'\n");
 }
 
+Test(log, a_client_cannot_control_a_terminal_or_turn_a_line)
+{
+    setenv("JOURNAL_STREAM", "9:8", 1);
+    int from = capture_start();
+    log_info("%s", "\xc2\x9b 31m \x9b 1m \xe2\x80\xae txt.exe \xe2\x82\xac");
+    cr_expect_str_eq(capture_end(from),
+                     "<6>\\xc2\\x9b 31m \\x9b 1m \\xe2\\x80\\xae txt.exe \xe2\x82\xac\n");
+}
+
+Test(log, no_line_of_json_turns)
+{
+    cr_assert(log_set_format_name("json", "p"));
+    int from = capture_start();
+    log_info("%s", "\xc2\x9b\xe2\x80\xae\xe2\x82\xac");
+    const char *line = capture_end(from);
+    cr_expect(strstr(line, "\"\\u009b\\u202e\xe2\x82\xac\""), "%s", line);
+}
+
 Test(log, a_long_line_is_cut_and_stays_one_line)
 {
     setenv("JOURNAL_STREAM", "9:8", 1);

@@ -87,6 +87,19 @@ Test(encode, error)
     cr_assert_str_eq(m.message, f.text);
 }
 
+/* An error may name what the client sent: it is UTF-8 all the same, which readers of protobuf want,
+ * and neither controls a terminal nor turns a line. */
+Test(encode, text_of_an_error_is_plain)
+{
+    struct failure f;
+    engram_accel_v1_Error m;
+    failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_SETTING, "no setting '%s'",
+                "\xff\x1b[2J\xc2\x9b\xe2\x80\xae\xc3\xa9\xe2\x82");
+    check_frame(encode_error(11, 5, &f, fresh()), 11, 3, 5);
+    read_message(engram_accel_v1_Error_fields, &m);
+    cr_assert_str_eq(m.message, "no setting '\?\?[2J\?\?\?\?\?\xc3\xa9\?\?'");
+}
+
 Test(encode, ping_is_one_line)
 {
     cr_assert_eq(encode_ping(9, fresh()), 64);
