@@ -26,7 +26,6 @@
 #include "daemon/request/pipeline.h"
 #include "daemon/request/probe.h"
 #include "daemon/request/trials.h"
-#include "daemon/token_file.h"
 #include "daemon/wake_timer.h"
 #include "daemon/watchdog.h"
 
@@ -316,9 +315,12 @@ static enum status build_backends(struct engine *e, struct failure *f)
     return STATUS_OK;
 }
 
-static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32_t token_bytes,
-                                  struct failure *f)
+static enum status build_pipeline(struct engine *e, struct failure *f)
 {
+    const struct secret_source from = {"auth.token_file", e->config.token_file, false};
+    struct secret token;
+    enum status st = from.path[0] ? secret_read(&from, &token, f) : STATUS_OK;
+    if (st) return st;
     struct pipeline_options options = {
         .config = &e->config,
         .clock = e->clock,
@@ -330,15 +332,14 @@ static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32
         .cpu = e->cpu,
         .gpu = e->gpu,
         .worker_count = e->worker_count,
-        .token = token,
-        .token_bytes = token_bytes,
+        .token = from.path[0] ? &token : NULL,
         .asked = &e->live.asked,
         .set_setting = live_settings_set,
         .reload_settings = live_settings_reload,
         .reloads = &e->live.reloads,
         .settings_owner = &e->live,
     };
-    enum status st = pipeline_create(&options, &e->pipeline);
+    st = pipeline_create(&options, &e->pipeline);
     e->live.pipeline = e->pipeline;
     if (st) return failure_set(f, st, DETAIL_MEMORY, "limits.requests_total: no memory");
     return STATUS_OK;
@@ -347,8 +348,6 @@ static enum status build_pipeline(struct engine *e, const uint8_t *token, uint32
 /* Makes everything but the network. */
 static enum status build(struct engine *e, struct failure *f)
 {
-    uint8_t token[TOKEN_BYTES_MAX];
-    uint32_t token_bytes = 0;
     e->clock = &clock_real;
     e->kernels = vectors_choose(e->config.kernels);
     if (!e->kernels)
@@ -356,10 +355,9 @@ static enum status build(struct engine *e, struct failure *f)
                            "kernels: this machine cannot run '%s'", e->config.kernels);
     /* first, because what follows may take minutes: /readyz says meanwhile that it is loading */
     enum status st = renew_http(e, &e->config, f);
-    if (!st) st = token_file_read(e->config.token_file, token, &token_bytes, f);
     if (!st) st = engine_memory_build(&e->config, e->kernels, &e->heap, &e->store, f);
     if (!st) st = build_backends(e, f);
-    if (!st) st = build_pipeline(e, token, token_bytes, f);
+    if (!st) st = build_pipeline(e, f);
     struct persist_options data = {&e->config, e->heap, e->store, e->kernels};
     if (!st) st = persist_start(&data, &e->persist, f);
     if (!st && e->persist) pipeline_set_instance(e->pipeline, persist_instance(e->persist));

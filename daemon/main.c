@@ -162,6 +162,8 @@ static void say_start(const struct engine *e, const struct daemon_arguments *a,
         log_info("gpu: absent: gpu.devices is none; the CPU answers everything");
     if (c->socket_path[0]) log_info("listening on %s", c->socket_path);
     if (c->tcp_enabled) log_info("listening on %s port %u", c->tcp_host, engine_tcp_port(e));
+    if (c->tcp_enabled && !c->token_file[0])
+        log_warning("tcp.enabled without auth.token_file: every user of this machine gets in");
     if (engine_http_address(e)) log_info("metrics on %s", engine_http_address(e));
 }
 

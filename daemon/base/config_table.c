@@ -110,7 +110,7 @@ const struct config_key config_keys[] = {
 
     {.name = "auth.token_file", .type = CONFIG_TEXT, .offset = AT(token_file),
      .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "File with the token (1 to 255 bytes) that "
-     "every Hello must carry; empty for none."},
+     "every Hello must carry; others may not read it. Empty for none."},
 
     {.name = "gpu.devices", .type = CONFIG_TEXT, .offset = AT(gpu_devices),
      .max = CONFIG_TEXT_MAX - 1, .text = "auto", .help = "GPUs to use: auto for all that the "

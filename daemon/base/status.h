@@ -33,6 +33,7 @@ enum {
     RETRY_QUEUE_MS = 20,
     RETRY_MEMORY_MS = 100,
     RETRY_CONNECTION_MS = 1000,
+    RETRY_GUESS_MS = 1000,
 };
 
 enum detail {

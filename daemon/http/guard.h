@@ -9,12 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GUARD_DIGEST_BYTES = 32 };
+#include "daemon/base/secret.h"
 
 /* Who may read what has numbers. */
 struct guard {
-    bool open;                          /* everybody */
-    uint8_t digest[GUARD_DIGEST_BYTES]; /* else who knows the token with this SHA-256 */
+    bool open;           /* everybody */
+    struct secret token; /* else who knows it */
 };
 
 enum guarded_page {
@@ -48,7 +48,5 @@ bool guard_knows_host(const char *host);
 /* True for "Bearer TOKEN", and "Basic" with the token as password. It takes as long for one wrong
  * token as for another. */
 bool guard_knows_token(const struct guard *g, const char *authorization);
-
-void guard_set_token(struct guard *g, const void *token, size_t bytes);
 
 #endif

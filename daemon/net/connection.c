@@ -227,9 +227,29 @@ void connection_log(struct connection *c, const char *format, ...)
     log_info("%s", text);
 }
 
+void connection_refuse_frame(struct connection *c, const struct frame_header *h,
+                             const struct failure *why)
+{
+    connection_log(c, "net: bad frame from %s: %s", c->from, why->text);
+    c->net->events.on_bad_frame(c->net->events.owner, c, h, why);
+}
+
 void connection_drop(struct connection *c, const char *why)
 {
     connection_log(c, "net: closing a connection of %s: %s", c->from, why);
     c->net->counters.dropped++;
     connection_close(c);
+}
+
+void connection_give_up(struct connection *c, const struct failure *why)
+{
+    static const struct frame_header none;
+    connection_log(c, "net: closing a connection of %s: %s", c->from, why->text);
+    c->net->counters.dropped++;
+    c->net->events.on_bad_frame(c->net->events.owner, c, &none, why);
+    if (c->closing) return;
+    ration_leave(c);
+    receive_release(c);
+    receive_start(c); /* what it still sends is ignored, so that it can read why */
+    connection_finish(c);
 }

@@ -115,8 +115,13 @@ void connection_close(struct connection *c);
 /* Logs a line that c's peer caused, unless there were too many of them (peers.log_lines). */
 void connection_log(struct connection *c, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Logs why a frame of c is refused, and has that answered; h: of zeros, where it answers none. */
+void connection_refuse_frame(struct connection *c, const struct frame_header *h,
+                             const struct failure *why);
 /* Closes c now, logs why, and counts it. */
 void connection_drop(struct connection *c, const char *why);
+/* The same, but c's client is told: c closes once that is written. */
+void connection_give_up(struct connection *c, const struct failure *why);
 
 /* receive.c */
 void receive_start(struct connection *c);
@@ -139,6 +144,8 @@ bool receive_allowed(const struct connection *c);
 /* ration.c */
 /* Notes that a request of c was taken in line, or refused because there is no room in it. */
 void ration_took(struct connection *c, bool taken);
+/* Notes that c's client said a wrong token. */
+void ration_guessed(struct connection *c);
 /* Takes c out of the line of those that are to be read in a later turn, if it is there. */
 void ration_leave(struct connection *c);
 

@@ -128,7 +128,7 @@ static void refuse(struct connection *c, enum status st)
         (uint32_t)frame_align(c->end); /* where frames begin, also after some of it */
     c->has_header = false;
     body_drop(large_body_end(c));
-    c->net->events.on_bad_frame(c->net->events.owner, c, &c->header, &f);
+    connection_refuse_frame(c, &c->header, &f);
     if (c->paused) connection_wake(c); /* what is to be ignored has to be read */
 }
 

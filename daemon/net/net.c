@@ -9,16 +9,39 @@
 #include "daemon/net/listener.h"
 #include "daemon/net/ration.h"
 
+static void give_up_greeting(struct connection *c)
+{
+    struct failure f;
+    if (c->waits_in == &c->peer->strangers) {
+        failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_BAD_TOKEN,
+                    "too many wrong tokens came from here (auth.token_file): the next one waits");
+        f.retry_after_ms = RETRY_GUESS_MS;
+    } else {
+        failure_set(&f, STATUS_DEADLINE_EXCEEDED, DETAIL_HELLO_REQUIRED,
+                    "no Hello in time (limits.handshake_ms)");
+    }
+    connection_give_up(c, &f);
+}
+
+static void give_up_frame(struct connection *c)
+{
+    struct failure f;
+    failure_set(&f, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE,
+                "half a request and no more (limits.stall_ms)");
+    connection_give_up(c, &f);
+}
+
 /* Drops a connection that is past one of its time limits; else frees what it does not need. */
 static void watch(struct connection *c, uint64_t now_ns)
 {
     const struct config *cfg = c->net->config;
-    if (c->finishing && now_ns - c->finishing_ns > (uint64_t)CONNECTION_LINGER_MS * 1000000) {
-        connection_close(c);
+    if (c->finishing) {
+        uint64_t linger_ns = (uint64_t)CONNECTION_LINGER_MS * 1000000;
+        if (now_ns - c->finishing_ns > linger_ns) connection_close(c);
     } else if (!c->greeted && now_ns - c->opened_ns > net_allowance_ns(cfg->handshake_ms_max)) {
-        connection_drop(c, "no Hello in time (limits.handshake_ms)");
+        give_up_greeting(c);
     } else if (receive_stalled(c, now_ns)) {
-        connection_drop(c, "half a request and no more (limits.stall_ms)");
+        give_up_frame(c);
     } else if (output_stalled(c, now_ns)) {
         connection_drop(c, "it does not read its replies (limits.stall_ms)");
     } else if (output_excessive(c)) {

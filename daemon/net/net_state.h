@@ -30,8 +30,9 @@ struct frame {
 struct net_events {
     void *owner;
     void (*on_frame)(void *owner, struct connection *c, const struct frame *f);
-    /* Called for a frame that cannot be taken: bad framing, or no memory for its body. The owner
-     * replies; after bad framing, net closes the connection once the reply is written. */
+    /* Called for a frame that cannot be taken: bad framing, no memory for its body, too late (a
+     * header of zeros). The owner replies; net logs, and closes the connection, where it does, once
+     * the reply is written. */
     void (*on_bad_frame)(void *owner, struct connection *c, const struct frame_header *h,
                          const struct failure *why);
     /* Called when c is closed; the owner cancels its jobs. */

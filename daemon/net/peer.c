@@ -130,7 +130,8 @@ void peers_sweep(struct peers *p, bool (*forget)(void *owner, struct peer *peer)
             struct peer *peer = *at;
             end_minute(peer, now_ns);
             if (peer->connections || peer->body_bytes || peer->logged_ns ||
-                peer->refusals_until_ns > now_ns || (forget && !forget(owner, peer))) {
+                peer->refusals_until_ns > now_ns || peer->guesses_until_ns > now_ns ||
+                (forget && !forget(owner, peer))) {
                 at = &peer->next;
                 continue;
             }

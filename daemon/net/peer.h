@@ -40,6 +40,9 @@ struct peer {
     struct waiting waiting, refused; /* to be read in a later turn; when refusals are paid for */
     uint64_t refusals_until_ns;      /* until when time has to pass for them */
     bool stands_aside;               /* its connections that were refused are not read */
+    struct waiting strangers;        /* without Hello, when guesses are paid for */
+    uint64_t guesses_until_ns;       /* until when time has to pass for wrong tokens */
+    uint64_t stranger_ns;            /* from when on the next of them is read in any case */
     uint64_t turn, passed;           /* the turn that turn_left is of; in which its turn was over */
     uint32_t turn_left;              /* bytes that may be read in it */
     bool is_behind;                  /* in net's list of those of which connections wait */

@@ -32,6 +32,25 @@ static void line_remove(struct net *n, struct peer *p)
     n->behind_count--;
 }
 
+/* ---------------------------------------------------------------- wrong tokens */
+
+void ration_guessed(struct connection *c)
+{
+    struct peer *p = c->peer;
+    uint64_t now_ns = clock_read_ns(c->net->clock);
+    if (p->guesses_until_ns < now_ns) p->guesses_until_ns = now_ns;
+    p->guesses_until_ns += RATION_GUESS_NS;
+    if (p->stranger_ns < now_ns + RATION_GUESS_NS) p->stranger_ns = now_ns + RATION_GUESS_NS;
+}
+
+/* True if c's Hello must wait, since its peer has said so many wrong tokens. */
+static bool is_stranger(const struct connection *c)
+{
+    uint64_t until_ns = c->peer->guesses_until_ns;
+    if (c->greeted || c->finishing || !until_ns) return false;
+    return until_ns > clock_read_ns(c->net->clock) + (RATION_GUESSES - 1) * RATION_GUESS_NS;
+}
+
 /* ---------------------------------------------------------------- a peer's connections */
 
 static void append(struct waiting *w, struct connection *c)
@@ -61,13 +80,21 @@ static void take_out(struct connection *c)
     c->ration_next = c->ration_previous = NULL;
 }
 
+/* Which of its peer's lines c joins. */
+static struct waiting *line_of(const struct connection *c)
+{
+    struct peer *p = c->peer;
+    if (is_stranger(c)) return &p->strangers;
+    return c->was_refused && p->stands_aside ? &p->refused : &p->waiting;
+}
+
 void ration_wait(struct connection *c)
 {
     struct peer *p = c->peer;
     if (c->waits_in) return;
     receive_stop(c);
     c->waits_since_ns = c->net->now_ns;
-    append(c->was_refused && p->stands_aside ? &p->refused : &p->waiting, c);
+    append(line_of(c), c);
     if (!p->is_behind) line_append(c->net, p);
 }
 
@@ -76,7 +103,7 @@ void ration_leave(struct connection *c)
     struct peer *p = c->peer;
     if (!c->waits_in) return;
     take_out(c);
-    if (!p->waiting.first && !p->refused.first) line_remove(c->net, p);
+    if (!p->waiting.first && !p->refused.first && !p->strangers.first) line_remove(c->net, p);
 }
 
 /* ---------------------------------------------------------------- refusals */
@@ -98,9 +125,17 @@ static uint64_t paid_ns(const struct peer *p)
     return p->refusals_until_ns - (RATION_CREDIT_NS - RATION_PAUSE_NS);
 }
 
+/* When the first of p's strangers, which waited for wrong tokens to be paid, is to be called. */
+static uint64_t due_ns(const struct peer *p)
+{
+    uint64_t paid_ns = p->guesses_until_ns - (RATION_GUESSES - 1) * RATION_GUESS_NS;
+    return paid_ns < p->stranger_ns ? paid_ns : p->stranger_ns;
+}
+
 /* The connection of p that is to be called next. NULL: none in this turn. */
 static struct connection *next_of(struct peer *p, uint64_t now_ns)
 {
+    if (p->strangers.first && now_ns >= due_ns(p)) return p->strangers.first;
     if (p->stands_aside && now_ns >= paid_ns(p)) p->stands_aside = false;
     return p->refused.first && !p->stands_aside ? p->refused.first : p->waiting.first;
 }
@@ -109,8 +144,9 @@ uint64_t ration_wake_ns(const struct net *n)
 {
     uint64_t wake_ns = UINT64_MAX;
     for (const struct peer *p = n->first_behind; p; p = p->behind_next) {
-        if (p->waiting.first || !p->stands_aside) return 0;
-        if (paid_ns(p) < wake_ns) wake_ns = paid_ns(p);
+        if (p->waiting.first || (p->refused.first && !p->stands_aside)) return 0;
+        if (p->refused.first && paid_ns(p) < wake_ns) wake_ns = paid_ns(p);
+        if (p->strangers.first && due_ns(p) < wake_ns) wake_ns = due_ns(p);
     }
     return wake_ns;
 }
@@ -171,6 +207,7 @@ struct connection *ration_call(struct net *n)
     for (struct peer *p; (p = n->first_behind);) {
         struct connection *c = next_of(p, n->turn_ns);
         if (c && may_call(n, p)) {
+            if (c->waits_in == &p->strangers) p->stranger_ns = n->turn_ns + RATION_GUESS_NS;
             ration_leave(c);
             hand_on(n, p, c);
             /* its client did not lose this time */
@@ -191,6 +228,7 @@ bool ration_allows(struct connection *c)
     struct peer *p = c->peer;
     if (c->waits_in || (c->was_refused && p->stands_aside)) return false;
     if (c->called_turn == n->turn) return c->turn_left > 0;
+    if (is_stranger(c)) return false;
     if (p->waiting.first) return false;
     if (p->turn != n->turn) give(p, n->turn, share_of(n, 1));
     return p->turn_left > 0;

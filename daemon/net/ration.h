@@ -4,6 +4,8 @@
  * who sends little is read in the next one. A connection of which a request was refused for want of
  * room stands aside while its peer has had more such refusals than time has paid for: reading and
  * refusing without end would take a processor from those who are served.
+ * Of a peer that said several wrong tokens, connections without Hello are read one by one, in their
+ * order, as seldom as time pays for wrong tokens; its others and other peers do not wait for that.
  * Owner:  net.
  * Thread: the loop.
  * Errors: none. */
@@ -21,7 +23,11 @@ enum {
     RATION_REFUSAL_NS = 100000,  /* for each refusal of a peer so much time must pass */
     RATION_CREDIT_NS = 20000000, /* a peer may be ahead of that by so much */
     RATION_PAUSE_NS = 2000000,   /* who was ahead by more waits at least so long */
+
+    RATION_GUESSES = 5, /* wrong tokens that a peer may say at once */
 };
+/* For each further one so much time must pass. */
+#define RATION_GUESS_NS UINT64_C(1000000000)
 
 /* Begins a turn: everybody has a ration again, those in line as far as it reaches. */
 void ration_begin(struct net *n);

@@ -114,7 +114,7 @@ static void refuse_framing(struct connection *c, const void *at)
     struct failure f = {0};
     struct frame_header header = {0};
     frame_parse(at, c->net->config->body_mib_max << 20, &header, &f);
-    c->net->events.on_bad_frame(c->net->events.owner, c, &header, &f);
+    connection_refuse_frame(c, &header, &f);
     c->net->counters.dropped++;
     connection_finish(c);
 }

@@ -39,13 +39,14 @@ static struct wire_limits limits_of(const struct pipeline *p)
 
 /* ---------------------------------------------------------------- hello */
 
-/* The comparison takes as long for a wrong token as for the right one. */
-static bool token_matches(const struct pipeline *p, const struct hello *hello)
+static enum status check_token(struct pipeline *p, struct connection *c, const struct hello *hello,
+                               struct failure *why)
 {
-    uint8_t differs = p->token_bytes != hello->token_bytes;
-    for (uint32_t i = 0; i < p->token_bytes; i++)
-        differs |= (uint8_t)(p->token[i] ^ hello->token[i]);
-    return !differs;
+    if (!p->wants_token || secret_matches(&p->token, hello->token, hello->token_bytes))
+        return STATUS_OK;
+    ration_guessed(c);
+    return failure_set(why, STATUS_UNAUTHENTICATED, DETAIL_BAD_TOKEN,
+                       "the token is missing or wrong (auth.token_file)");
 }
 
 static enum status greet(struct pipeline *p, struct connection *c, const struct frame *f,
@@ -66,10 +67,8 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
         return failure_set(why, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
                            "this daemon speaks version %d, the client %u to %u", FRAME_VERSION,
                            hello.version_min, hello.version_max);
-    if (p->token_bytes && !token_matches(p, &hello))
-        return failure_set(why, STATUS_UNAUTHENTICATED, DETAIL_BAD_TOKEN,
-                           "the token is missing or wrong (auth.token_file)");
-    st = space_name_parse(hello.space, name, why);
+    st = check_token(p, c, &hello, why);
+    if (!st) st = space_name_parse(hello.space, name, why);
     if (st) return st;
     st = store_space(p->store, name, &c->space);
     if (st) return failure_set(why, st, DETAIL_MEMORY, "no memory for another space");

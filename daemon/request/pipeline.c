@@ -179,7 +179,6 @@ static void pipeline_on_bad_frame(void *owner, struct connection *c, const struc
                                   const struct failure *why)
 {
     struct pipeline *p = owner;
-    if (c->id) connection_log(c, "net: bad frame from %s: %s", c->from, why->text);
     reply_error(p, c, h->kind, h->request_id, why);
 }
 
@@ -271,8 +270,8 @@ static void pipeline_take_options(struct pipeline *p, const struct pipeline_opti
     p->gpu = o->gpu;
     p->worker_count = o->worker_count;
     p->uploads.wants = replica_wants_upload;
-    p->token_bytes = o->token_bytes;
-    if (o->token_bytes) memcpy(p->token, o->token, o->token_bytes);
+    p->wants_token = o->token != NULL;
+    if (o->token) p->token = *o->token;
     p->instance = o->instance ? o->instance : random_instance(p);
     p->asked = o->asked;
     p->set_setting = o->set_setting;

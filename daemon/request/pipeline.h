@@ -8,6 +8,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/config.h"
+#include "daemon/base/secret.h"
 #include "daemon/exec/backend.h"
 #include "daemon/exec/done.h"
 #include "daemon/net/net.h"
@@ -29,8 +30,7 @@ struct pipeline_options {
     struct backend *cpu;
     struct backend *gpu; /* cards/cards.h; NULL: none */
     uint32_t worker_count;
-    const uint8_t *token;       /* what Hello must carry, when token_bytes > 0 */
-    uint32_t token_bytes;       /* at most TOKEN_BYTES_MAX */
+    const struct secret *token; /* what Hello must carry; NULL: nothing */
     uint64_t instance;          /* of this daemon's life; 0: a random number */
     const struct config *asked; /* what file and command line say; NULL: what is in use */
     /* Sets a live setting (config_set_live), for `who`, and tells whom it concerns; NULL: none. */
@@ -42,7 +42,6 @@ struct pipeline_options {
     const struct config_reloads *reloads; /* NULL: none */
     void *settings_owner;
 };
-enum { TOKEN_BYTES_MAX = 256 };
 
 enum status pipeline_create(const struct pipeline_options *options, struct pipeline **out);
 /* Every job must be back. NULL is fine. */

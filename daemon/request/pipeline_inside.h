@@ -101,8 +101,8 @@ struct pipeline {
     struct slow_log slow;
     uint64_t instance;
     uint64_t started_ns;
-    uint8_t token[TOKEN_BYTES_MAX];
-    uint32_t token_bytes;
+    bool wants_token;
+    struct secret token;
     const struct config *asked;
     enum status (*set_setting)(void *owner, const char *name, const char *value, const char *who,
                                struct failure *f);

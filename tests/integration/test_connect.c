@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/job.h"
@@ -82,6 +83,7 @@ Test(connect, with_a_token)
     snprintf(path, sizeof path, "/tmp/engram-token.%d", getpid());
     snprintf(setting, sizeof setting, "auth.token_file=%s", path);
     FILE *f = fopen(path, "w");
+    cr_assert_eq(fchmod(fileno(f), 0600), 0);
     fputs("open-sesame\n", f);
     fclose(f);
     struct daemon_process d;

@@ -8,7 +8,7 @@
 static struct guard guard(void)
 {
     struct guard g = {.open = false};
-    guard_set_token(&g, "sec-ret", 7);
+    secret_keep(&g.token, "sec-ret", 7);
     return g;
 }
 

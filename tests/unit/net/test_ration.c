@@ -30,7 +30,7 @@ static struct heap *heap;
 static uint64_t now_ns = 1000 * MS;
 static struct transport unheard;
 static struct client clients[CLIENTS_MAX];
-static uint32_t client_count, taken;
+static uint32_t client_count, taken, told;
 static uint32_t refused_uid; /* whose requests find no room */
 
 static uint64_t read_now(void *owner)
@@ -58,7 +58,9 @@ static void on_frame(void *owner, struct connection *c, const struct frame *f)
 static void on_bad_frame(void *owner, struct connection *c, const struct frame_header *h,
                          const struct failure *why)
 {
-    cr_assert_fail("%s", why->text);
+    cr_assert_eq(h->request_id, 0);
+    cr_assert(strstr(why->text, "limits.stall_ms"), "%s", why->text);
+    told++;
 }
 
 static void on_close(void *owner, struct connection *c) {}
@@ -262,6 +264,7 @@ Test(ration, time_in_line_is_not_the_clients)
     half->c = NULL;
     pass(1000);
     cr_expect_eq(net.counters.dropped, 1, "its own time counts on");
+    cr_expect_eq(told, 1, "the client was not told why");
     close_net();
 }
 
@@ -285,6 +288,7 @@ Test(ration, a_standstill_in_line_is_not_the_clients)
     half->c = NULL;
     pass(2000);
     cr_expect_eq(net.counters.dropped, 1, "its own time counts on");
+    cr_expect_eq(told, 1, "the client was not told why");
     close_net();
 }
 
