@@ -15,6 +15,8 @@
 
 #define DEFAULT_SOCKET "/run/engram-accel/engram-accel.sock"
 
+enum { ERROR_BYTES = 4352 }; /* a path, and why */
+
 int cli_error(int code, const char *format, ...)
 {
     va_list args;
@@ -23,6 +25,7 @@ int cli_error(int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
+    utf8_tame(message); /* it may say what a file or a daemon holds */
     fprintf(stderr, "engram-accel: %s\n", message);
     failure_note(code, message);
     return code;
@@ -73,6 +76,8 @@ int cli_failed(struct cli *cli, ea_status status, const char *what)
                         : " (is engram-acceld running? --socket PATH)";
     else if (code == CLI_TIMEOUT && cli->timeout_us)
         hint = " (--timeout SECONDS allows more)";
+    else if (status == EA_UNAUTHENTICATED)
+        hint = cli->token.count ? "" : " (--token-file FILE says one)";
     else if (ea_error_retryable(cli->client) && ea_error_retry_after_ms(cli->client))
         snprintf(retry, sizeof retry, " (try again in %u ms)",
                  ea_error_retry_after_ms(cli->client));
@@ -87,24 +92,29 @@ ea_status cli_open(const struct cli *cli, ea_client **out)
                           .tcp_port = cli->tcp_port,
                           .space = cli->space,
                           .client_name = "engram-accel",
+                          .token = cli->token.bytes,
+                          .token_bytes = cli->token.count,
                           .timeout_us = cli->timeout_us ? cli->timeout_us : EA_NO_TIMEOUT};
     options.connect_timeout_us = cli->timeout_us;
     return ea_open(&options, out);
 }
 
-static void find_socket(struct cli *cli)
+/* Fills in what was not said on the command line. error: why the token cannot be read. */
+static bool find_daemon(struct cli *cli, char *error, size_t error_bytes)
 {
     if (!cli->socket_path && !cli->tcp) {
         const char *from_environment = getenv("ENGRAM_ACCEL_SOCKET");
         cli->socket_path =
             from_environment && *from_environment ? from_environment : DEFAULT_SOCKET;
     }
+    return cli_token_read(cli->token_file, &cli->token, error, error_bytes);
 }
 
 ea_status cli_try_connect(struct cli *cli)
 {
+    char error[ERROR_BYTES];
     if (cli->client) return EA_OK;
-    find_socket(cli);
+    if (!find_daemon(cli, error, sizeof error)) return EA_UNAUTHENTICATED;
     ea_status status = cli_open(cli, &cli->client);
     if (!status) status = ea_connect(cli->client);
     if (status) {
@@ -116,8 +126,9 @@ ea_status cli_try_connect(struct cli *cli)
 
 int cli_connect(struct cli *cli)
 {
+    char error[ERROR_BYTES];
     if (cli->client) return CLI_OK;
-    find_socket(cli);
+    if (!find_daemon(cli, error, sizeof error)) return cli_file_error(error);
     ea_status status = cli_open(cli, &cli->client);
     if (status) {
         if (!cli->client)

@@ -7,6 +7,7 @@
 
 #include "client/cli/text/json.h"
 #include "client/cli/text/table.h"
+#include "client/cli/token.h"
 #include "client/engram_accel.h"
 
 #include <argp.h>
@@ -30,6 +31,8 @@ struct cli {
     char tcp_host[256];
     uint16_t tcp_port;
     const char *space;
+    const char *token_file; /* NULL: ENGRAM_ACCEL_TOKEN_FILE, if it is set */
+    struct cli_token token;
     bool json;
     uint64_t timeout_us; /* 0: none, for somebody sits there who can interrupt */
     bool yes;            /* --yes: a drop asks nobody */

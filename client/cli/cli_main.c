@@ -22,6 +22,7 @@ enum {
     OPTION_SOCKET = 0x400,
     OPTION_TCP,
     OPTION_SPACE,
+    OPTION_TOKEN,
     OPTION_JSON,
     OPTION_TIMEOUT,
     OPTION_PRINT,
@@ -35,6 +36,10 @@ const struct argp_option cli_options[] = {
      0},
     {"tcp", OPTION_TCP, "HOST:PORT", 0, "Connect by TCP instead; [::1]:PORT for IPv6", 0},
     {"space", OPTION_SPACE, "NAME", 0, "The space to work in (default: default)", 0},
+    {"token-file", OPTION_TOKEN, "FILE", 0,
+     "File with the token that the daemon asks for (auth.token_file); nobody but its owner and its "
+     "group may read it (default: $ENGRAM_ACCEL_TOKEN_FILE, else none)",
+     0},
     {"json", OPTION_JSON, NULL, 0, "Print JSON instead of tables", 0},
     {"format", OPTION_PRINT, "table|csv|json", 0, "How to print (json: the same as --json)", 0},
     {"ids-as-strings", OPTION_IDS, NULL, 0,
@@ -86,6 +91,7 @@ static error_t parse_global(int key, char *text, struct argp_state *state)
         break;
     case 'h': argp_state_help(state, stdout, ARGP_HELP_STD_HELP); break;
     case OPTION_SPACE: cli->space = text; break;
+    case OPTION_TOKEN: cli->token_file = text; break;
     case OPTION_JSON: cli->json = true; break;
     case OPTION_IDS: json_ids_are_strings(); break;
     case OPTION_PRINT: parse_print(cli, state, text); break;
@@ -331,8 +337,8 @@ static char *top_doc(void)
           out);
     for (const struct cli_exit_text *e = cli_exit_codes; e->code; e++)
         fprintf(out, "  %-4s %s\n", e->code, e->text);
-    fputs("\nEnvironment: ENGRAM_ACCEL_SOCKET is the default of --socket; NO_COLOR, if set, turns "
-          "bold headers off.",
+    fputs("\nEnvironment: ENGRAM_ACCEL_SOCKET is the default of --socket, ENGRAM_ACCEL_TOKEN_FILE "
+          "that of --token-file; NO_COLOR, if set, turns bold headers off.",
           out);
     return fclose(out) == 0 ? doc : NULL;
 }

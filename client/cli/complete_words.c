@@ -60,6 +60,7 @@ static void set_global(struct typed *t, const struct argp_option *o, const char 
     if (!o->name) return;
     if (strcmp(o->name, "socket") == 0) t->cli.socket_path = value;
     if (strcmp(o->name, "space") == 0) t->cli.space = value;
+    if (strcmp(o->name, "token-file") == 0) t->cli.token_file = value;
     if (strcmp(o->name, "tcp") == 0 &&
         parse_address(value, t->cli.tcp_host, sizeof t->cli.tcp_host, &t->cli.tcp_port))
         t->cli.tcp = value;
