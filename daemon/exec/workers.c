@@ -69,11 +69,23 @@ static void set_busy(const struct seat *s, bool busy)
     atomic_store_explicit(&s->workers->pulses[s->number].busy, busy, memory_order_relaxed);
 }
 
-struct worker_pulse workers_pulse(const struct backend *b, uint32_t worker)
+struct worker_pulse workers_pulse(struct backend *b, uint32_t worker)
 {
     const struct pulse *p = &((const struct workers *)b)->pulses[worker];
     return (struct worker_pulse){atomic_load_explicit(&p->busy, memory_order_relaxed),
                                  atomic_load_explicit(&p->beats, memory_order_relaxed)};
+}
+
+struct worker_pulse workers_line_pulse(struct backend *b)
+{
+    struct workers *w = (struct workers *)b;
+    struct worker_pulse line = {0};
+    for (uint32_t i = 0; i < w->count; i++)
+        line.beats += workers_pulse(b, i).beats;
+    pthread_mutex_lock(&w->lock);
+    line.busy = w->queue.head;
+    pthread_mutex_unlock(&w->lock);
+    return line;
 }
 
 /* Claims the next part of j; called under the lock. */

@@ -37,7 +37,10 @@ struct worker_pulse {
     bool busy;
     uint32_t beats;
 };
-struct worker_pulse workers_pulse(const struct backend *b, uint32_t worker);
+struct worker_pulse workers_pulse(struct backend *b, uint32_t worker);
+/* The same of all together: whether work waits that a worker could take, and a number that stays
+ * while none does anything, though each be asleep. Any thread may ask. */
+struct worker_pulse workers_line_pulse(struct backend *b);
 
 /* Returns how many processors this process may use. */
 uint32_t workers_usable_processors(void);

@@ -12,11 +12,16 @@
 #define SECOND_NS UINT64_C(1000000000)
 
 static struct watchdog dog;
-static struct worker_pulse pulses[3];
+static struct worker_pulse pulses[3], line;
 
-static struct worker_pulse pulse_of(const struct backend *cpu, uint32_t worker)
+static struct worker_pulse pulse_of(struct backend *cpu, uint32_t worker)
 {
     return pulses[worker];
+}
+
+static struct worker_pulse pulse_of_line(struct backend *cpu)
+{
+    return line;
 }
 
 static void tell(const char *state)
@@ -57,6 +62,7 @@ Test(watchdog, a_stuck_worker_is_not_told_of_until_it_moves)
     int manager = open_manager();
     watchdog_init(&dog, 30000000, NULL, 3, tell);
     dog.pulse = pulse_of;
+    dog.line_pulse = pulse_of_line;
     cr_assert_eq(watchdog_gap_ms(&dog), 7500);
     pulses[0] = pulses[1] = (struct worker_pulse){true, 7};
     check(manager, 0, true);
@@ -81,6 +87,28 @@ Test(watchdog, a_stuck_worker_is_not_told_of_until_it_moves)
     close_manager(manager);
 }
 
+/* All workers are asleep, one of them for ever, and nobody takes what waits. */
+Test(watchdog, work_that_nobody_takes_is_not_told_of)
+{
+    int manager = open_manager();
+    watchdog_init(&dog, 30000000, NULL, 3, tell);
+    dog.pulse = pulse_of;
+    dog.line_pulse = pulse_of_line;
+    check(manager, 0, true);
+    check(manager, 100, true);
+    line = (struct worker_pulse){true, 7};
+    check(manager, 101, true);
+    check(manager, 130, true);
+    check(manager, 131, false); /* last seen empty at 100 */
+    line.beats++;
+    check(manager, 132, true);
+    check(manager, 161, true);
+    check(manager, 162, false);
+    line.busy = false;
+    check(manager, 163, true);
+    close_manager(manager);
+}
+
 Test(watchdog, nobody_watches)
 {
     int manager = open_manager();
@@ -89,7 +117,7 @@ Test(watchdog, nobody_watches)
     close_manager(manager);
 }
 
-static void await_busy(const struct backend *b, uint32_t worker, bool busy)
+static void await_busy(struct backend *b, uint32_t worker, bool busy)
 {
     while (workers_pulse(b, worker).busy != busy)
         usleep(100);
@@ -123,13 +151,26 @@ Test(watchdog, real_workers_have_a_pulse)
         cr_expect_gt(workers_pulse(b, 1 - at).beats, before);
     }
     cr_expect_eq(workers_pulse(b, at).beats, stands);
+    cr_expect_not(workers_line_pulse(b).busy);
     watchdog_init(&dog, 1000000, b, 2, tell);
     cr_expect(watchdog_check(&dog, 1 * SECOND_NS));
     cr_expect_not(watchdog_check(&dog, 2 * SECOND_NS));
+    /* Both are held, and work waits. */
+    struct trace too = {.gate = &gate};
+    struct job *stuck_too = make(&too, 1), *waits = make(&free_one, 1), *all[3];
+    cr_assert_eq(b->ops->submit(b, stuck_too), STATUS_OK);
+    while (!atomic_load(&too.entered))
+        usleep(100);
+    cr_assert_eq(b->ops->submit(b, waits), STATUS_OK);
+    struct worker_pulse held_line = workers_line_pulse(b);
+    cr_expect(held_line.busy && workers_line_pulse(b).beats == held_line.beats);
     atomic_store(&gate, true);
-    await(&back, 1);
+    await(all, 3);
     await_busy(b, at, false);
+    cr_expect_not(workers_line_pulse(b).busy);
     cr_expect(watchdog_check(&dog, 3 * SECOND_NS));
     b->ops->destroy(b);
     free(stuck);
+    free(stuck_too);
+    free(waits);
 }
