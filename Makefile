@@ -30,6 +30,8 @@ CUDA       ?= auto
 COVERAGE   ?=
 FUZZ       ?=
 PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+DOCDIR     ?= $(PREFIX)/share/doc/engram-accel
 SYSCONFDIR ?= /etc
 DESTDIR    ?=
 CC         := $(if $(filter default undefined,$(origin CC)),$(if $(FUZZ),clang,gcc),$(CC))
@@ -209,7 +211,7 @@ $(BUILD)/nvcc: FORCE
 $(BUILD)/gpu-sources: FORCE
 	$(call stamp,$(GPU_SRC))
 $(BUILD)/paths: FORCE
-	$(call stamp,$(PREFIX) $(SYSCONFDIR) $(VERSION))
+	$(call stamp,$(PREFIX) $(LIBDIR) $(SYSCONFDIR) $(VERSION))
 
 $(BUILD)/%.o: %.c $(BUILD)/flags | $(PROTO_GEN).h
 	@mkdir -p $(@D)
@@ -303,7 +305,8 @@ $(CLIENT_SO): $(call obj,$(CLIENT_SRC)) $(PROTO_O)
 
 $(BUILD)/engram-accel.pc: client/engram-accel.pc.in $(BUILD)/paths
 	@mkdir -p $(@D)
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	    -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 # ---------------------------------------------------------------- tests and benches
 include tests/rules.mk
@@ -369,41 +372,38 @@ $(BUILD)/systemd/engram-acceld@.service: $(BUILD)/systemd/engram-acceld.service
 	    -e 's#^\(Runtime\|State\)Directory=.*#\1Directory=$(INSTANCE)#' $< > $@
 
 ## install: to PREFIX (/usr/local), under DESTDIR; settings to SYSCONFDIR (/etc)
+# LIBDIR and DOCDIR lie in PREFIX unless told.
 TO         := $(DESTDIR)$(PREFIX)
+TO_LIB     := $(DESTDIR)$(LIBDIR)
+EXAMPLES   := $(DESTDIR)$(DOCDIR)/examples
 SETTINGS   := $(DESTDIR)$(SYSCONFDIR)/engram-accel
 COMPLETIONS := share/bash-completion/completions/engram-accel \
               share/zsh/site-functions/_engram-accel \
               share/fish/vendor_completions.d/engram-accel.fish
+HEADERS    := $(wildcard client/engram_accel*.h)
 INSTALLED  := bin/engram-acceld bin/engram-accel-gpu bin/engram-accel \
-              include/engram_accel.h include/engram_accel_codes.h include/engram_accel_graph.h \
-              include/engram_accel_attractor.h include/engram_accel_hrr.h \
-              include/engram_accel_cluster.h include/engram_accel_covariance.h \
-              include/engram_accel_objects.h include/engram_accel_progress.h \
-              include/engram_accel_recall.h include/engram_accel_reports.h \
-              include/engram_accel_vectors.h \
-              lib/libengram_accel.a lib/libengram_accel.so \
-              lib/libengram_accel.so.$(SOVERSION) lib/libengram_accel.so.$(VERSION) \
-              lib/pkgconfig/engram-accel.pc \
+              $(HEADERS:client/%=include/%) \
               lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
               lib/systemd/system/engram-acceld@.service \
               lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
               $(COMPLETIONS) \
               $(foreach page,$(notdir $(MAN)),share/man/man$(subst .,,$(suffix $(page)))/$(page))
+INSTALLED_LIB := libengram_accel.a libengram_accel.so libengram_accel.so.$(SOVERSION) \
+              libengram_accel.so.$(VERSION) pkgconfig/engram-accel.pc
+EXAMPLE_FILES := $(wildcard config/prometheus/*.rules.yml config/grafana/*.json \
+              config/kubernetes/*.yaml) \
+              systemd/restart-steps.conf
 install: all install-files
 install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(DAEMON) $(TO)/bin/engram-acceld
 	install -D -m 755 $(GPU) $(TO)/bin/engram-accel-gpu
 	install -D -m 755 $(CLI) $(TO)/bin/engram-accel
-	install -D -m 644 -t $(TO)/include client/engram_accel.h client/engram_accel_codes.h \
-	    client/engram_accel_attractor.h client/engram_accel_graph.h client/engram_accel_hrr.h \
-	    client/engram_accel_cluster.h client/engram_accel_covariance.h \
-	    client/engram_accel_objects.h client/engram_accel_progress.h client/engram_accel_recall.h \
-	    client/engram_accel_reports.h client/engram_accel_vectors.h
-	install -D -m 644 $(CLIENT_A) $(TO)/lib/libengram_accel.a
-	install -D -m 755 $(CLIENT_SO) $(TO)/lib/libengram_accel.so.$(VERSION)
-	ln -sf libengram_accel.so.$(VERSION) $(TO)/lib/libengram_accel.so.$(SOVERSION)
-	ln -sf libengram_accel.so.$(SOVERSION) $(TO)/lib/libengram_accel.so
-	install -D -m 644 $(BUILD)/engram-accel.pc $(TO)/lib/pkgconfig/engram-accel.pc
+	install -D -m 644 -t $(TO)/include $(HEADERS)
+	install -D -m 644 $(CLIENT_A) $(TO_LIB)/libengram_accel.a
+	install -D -m 755 $(CLIENT_SO) $(TO_LIB)/libengram_accel.so.$(VERSION)
+	ln -sf libengram_accel.so.$(VERSION) $(TO_LIB)/libengram_accel.so.$(SOVERSION)
+	ln -sf libengram_accel.so.$(SOVERSION) $(TO_LIB)/libengram_accel.so
+	install -D -m 644 $(BUILD)/engram-accel.pc $(TO_LIB)/pkgconfig/engram-accel.pc
 	install -d $(TO)/lib/systemd/system $(TO)/lib/sysusers.d $(TO)/lib/tmpfiles.d
 	install -m 644 $(filter %.service %.socket,$(UNITS)) $(TO)/lib/systemd/system
 	install -m 644 systemd/sysusers.conf $(TO)/lib/sysusers.d/engram-accel.conf
@@ -413,6 +413,7 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -d $(addprefix $(TO)/,$(dir $(COMPLETIONS)))
 	for shell in bash/1 zsh/2 fish/3; do $(CLI) completion $${shell%/*} > \
 	    $(TO)/$$(echo $(COMPLETIONS) | cut -d ' ' -f $${shell#*/}) || exit 1; done
+	for file in $(EXAMPLE_FILES); do install -D -m 644 $$file $(EXAMPLES)/$${file#*/} || exit 1; done
 	install -D -m 644 config/engram-accel.json $(SETTINGS)/engram-accel.json.sample
 	[ -e $(SETTINGS)/engram-accel.json ] || \
 	    install -m 644 config/engram-accel.json $(SETTINGS)/engram-accel.json
@@ -421,7 +422,9 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 uninstall:
 	$(if $(DESTDIR),,-[ ! -d /run/systemd/system ] || systemctl disable --now \
 	    engram-acceld.service engram-acceld.socket 2>/dev/null)
-	rm -f $(addprefix $(TO)/,$(INSTALLED)) $(SETTINGS)/engram-accel.json.sample
+	rm -f $(addprefix $(TO)/,$(INSTALLED)) $(addprefix $(TO_LIB)/,$(INSTALLED_LIB)) \
+	    $(SETTINGS)/engram-accel.json.sample
+	for file in $(EXAMPLE_FILES); do rm -f $(EXAMPLES)/$${file#*/}; done
 
 include systemd/packages.mk
 

@@ -34,9 +34,13 @@ for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engr
     lib/systemd/system/engram-acceld.service lib/systemd/system/engram-acceld.socket \
     lib/systemd/system/engram-acceld@.service \
     lib/sysusers.d/engram-accel.conf lib/tmpfiles.d/engram-accel.conf \
-    share/man/man8/engram-acceld.8 share/man/man1/engram-accel.1 \
+    share/man/man8/engram-acceld.8 share/man/man8/engram-accel-gpu.8 \
+    share/man/man1/engram-accel.1 \
     share/bash-completion/completions/engram-accel share/zsh/site-functions/_engram-accel \
-    share/fish/vendor_completions.d/engram-accel.fish; do
+    share/fish/vendor_completions.d/engram-accel.fish \
+    share/doc/engram-accel/examples/prometheus/engram-accel.rules.yml \
+    share/doc/engram-accel/examples/grafana/engram-accel.json \
+    share/doc/engram-accel/examples/restart-steps.conf; do
     [ -s "$root/$file" ] || { echo "run_install: $file is missing"; exit 1; }
 done
 settings=$work/root/etc/engram-accel/engram-accel.json
