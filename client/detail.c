@@ -95,6 +95,7 @@ static const struct detail_words {
     [EA_DETAIL_NOT_LIVE] = {"not_live", "a setting that needs a restart"},
     [EA_DETAIL_NOT_OPERATOR] = {"not_operator",
                                 "only root and the user that runs the daemon may do it"},
+    [EA_DETAIL_UNKNOWN_SPACE] = {"unknown_space", "there is no such space"},
     [EA_DETAIL_DAMAGED] = {"damaged", "what is on the disk is not what was written there"},
     [EA_DETAIL_LOADING] = {"loading", "what is named is still being loaded from the disk"},
     [EA_DETAIL_BEING_WRITTEN] = {"being_written",

@@ -104,6 +104,7 @@ typedef struct ea_sizes {
     size_t space_info, setting;
     size_t slow_request;
     size_t swapped;
+    size_t memory_content, memory_space, memory_pool;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -368,6 +369,9 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.setting = sizeof(ea_setting);
     s.slow_request = sizeof(ea_slow_request);
     s.swapped = sizeof(ea_swapped);
+    s.memory_content = sizeof(ea_memory_content);
+    s.memory_space = sizeof(ea_memory_space);
+    s.memory_pool = sizeof(ea_memory_pool);
     return ea_open_sized(options, &s, out);
 }
 

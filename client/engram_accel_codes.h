@@ -107,14 +107,15 @@ typedef enum ea_detail {
     EA_DETAIL_BAD_SEEDING = 64, /* recall: width, activation_min or boost is out of range */
     EA_DETAIL_BAD_BUDGET = 65,  /* recall: a time of 0 */
     EA_DETAIL_BAD_RULE = 70,
-    EA_DETAIL_BAD_SIZE = 71,     /* clustering: a size or a number of clusters that is 0 */
-    EA_DETAIL_BAD_TIMES = 72,    /* clustering: times that are not finite, or that have no use */
-    EA_DETAIL_BAD_SETTING = 85,  /* there is no such setting, or its value is out of range */
-    EA_DETAIL_NOT_LIVE = 86,     /* a setting that needs a restart */
-    EA_DETAIL_NOT_OPERATOR = 87, /* only root and the user that runs the daemon may */
-    EA_DETAIL_DAMAGED = 90,      /* what is on the disk is not what was written there */
-    EA_DETAIL_LOADING = 91,      /* what is named is still being loaded from the disk */
-    EA_DETAIL_BEING_WRITTEN = 92 /* what is to take another's place is still being written */
+    EA_DETAIL_BAD_SIZE = 71,      /* clustering: a size or a number of clusters that is 0 */
+    EA_DETAIL_BAD_TIMES = 72,     /* clustering: times that are not finite, or that have no use */
+    EA_DETAIL_BAD_SETTING = 85,   /* there is no such setting, or its value is out of range */
+    EA_DETAIL_NOT_LIVE = 86,      /* a setting that needs a restart */
+    EA_DETAIL_NOT_OPERATOR = 87,  /* only root and the user that runs the daemon may */
+    EA_DETAIL_UNKNOWN_SPACE = 88, /* that an operator asks about */
+    EA_DETAIL_DAMAGED = 90,       /* what is on the disk is not what was written there */
+    EA_DETAIL_LOADING = 91,       /* what is named is still being loaded from the disk */
+    EA_DETAIL_BEING_WRITTEN = 92  /* what is to take another's place is still being written */
 } ea_detail;
 
 typedef enum ea_metric {

@@ -250,6 +250,58 @@ EA_API ea_status ea_get_slowlog(ea_client *c, ea_slow_request **out, size_t *cou
                                 uint64_t *total);
 EA_API void ea_slowlog_free(ea_slow_request *list);
 
+typedef enum ea_memory_what {
+    EA_MEMORY_COLLECTION = 1,
+    EA_MEMORY_GRAPH,
+    EA_MEMORY_ATTRACTOR
+} ea_memory_what;
+/* What a collection, graph or attractor holds. needed: rows with their ids and norms, nodes and
+ * edges, weights, and indexes as they are; taken: with padding, room for more, spare places, holes
+ * and whole pages. */
+typedef struct ea_memory_content {
+    uint64_t number; /* larger than those of all that got their names before */
+    ea_memory_what what;
+    char name[65];
+    uint64_t needed_bytes, taken_bytes; /* of host memory */
+    uint64_t shared_bytes;              /* besides: what attractors of a dimension share */
+    uint64_t vram_needed_bytes, vram_taken_bytes; /* taken 0: it has no replica */
+    uint32_t card;                                /* that has it */
+} ea_memory_content;
+typedef struct ea_memory_space {
+    /* host_bytes: blocks of the contents, of older versions that are still read, and of requests,
+     * as its quota counts them. max 0: no quota */
+    uint64_t host_bytes, host_bytes_max, vram_bytes, vram_bytes_max;
+} ea_memory_space;
+/* Lists what a space holds (NULL: the own one), in the order in which it got its names. Another
+ * space than the own one is for root and the user that the daemon runs as: PERMISSION_DENIED
+ * (EA_DETAIL_NOT_OPERATOR); NOT_FOUND (EA_DETAIL_UNKNOWN_SPACE). *out is freed with
+ * ea_memory_free; *all may be NULL. There is no _send. */
+EA_API ea_status ea_get_memory(ea_client *c, const char *space, ea_memory_content **out,
+                               size_t *count, ea_memory_space *all);
+
+typedef enum ea_memory_of {
+    EA_MEMORY_HOST = 1, /* the heap: collections, requests and results */
+    EA_MEMORY_REQUESTS, /* VRAM that a card has set aside for requests */
+    EA_MEMORY_REPLICAS  /* VRAM of a card that is for replicas */
+} ea_memory_of;
+/* A pool of memory, as the daemon saw it when it looked. */
+typedef struct ea_memory_pool {
+    uint64_t number, ago_ns; /* of the look, which may have seen several */
+    ea_memory_of of;
+    uint32_t card;
+    uint64_t asked_bytes, used_bytes; /* in use: as they were asked for, and as they were given */
+    uint64_t kept_bytes;              /* given back, and kept for reuse */
+    uint64_t free_bytes;              /* not in use, those that are kept included */
+    uint64_t
+        largest_bytes; /* the largest block that could be had; 1 - this / free: fragmentation */
+} ea_memory_pool;
+/* Lists the daemon's pools of memory as they are now and, if history, behind them as they were
+ * every observe.memory_s seconds, the newest first, as far as they are kept (4,096 pools). *out is
+ * freed with ea_memory_free. There is no _send. */
+EA_API ea_status ea_get_memory_pools(ea_client *c, bool history, ea_memory_pool **out,
+                                     size_t *count);
+EA_API void ea_memory_free(void *list);
+
 /* The cost of an operation on one backend: the sum over ns for each unit, times drift, is the base
  * of a prediction. */
 typedef struct ea_backend_cost {

@@ -249,6 +249,7 @@ static void on_housekeeping(uv_timer_t *timer)
     /* the engine is half-built, and only waits for GPU processes to end */
     if (!e->net_open) return;
     net_sweep(&e->net);
+    pipeline_keep_memory(e->pipeline);
     model_keeper_check(e->keeper, clock_read_ns(e->clock));
     calibrate_check(e->calibrate, clock_read_ns(e->clock));
     struct pipeline_counts counts = pipeline_count(e->pipeline);

@@ -50,6 +50,7 @@ struct observe_settings {
     char slow_operations[CONFIG_TEXT_MAX]; /* observe.slow_operations: "" (live) */
     uint32_t slow_ms;                      /* observe.slow_ms: 100; 0: none (live) */
     uint32_t window;                       /* observe.window: 100; 20..1024 (live) */
+    uint32_t memory_s;                     /* observe.memory_s: 60; ..86400 (live) */
     bool enabled;                          /* observe.enabled: true (live) */
     uint8_t unused[3];                     /* as in struct space_quotas */
 };

@@ -281,6 +281,9 @@ const struct config_key config_keys[] = {
      .rule = "OPERATION=MS ...", .check = slow_times_valid,
      .help = "The same for single operations, by their names in stats: \"knn=20 "
      "cluster=60000\"."},
+    {.name = "observe.memory_s", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(observe.memory_s), .max = 86400, .number = 60, .help = "Seconds between two "
+     "looks at the memory in use, of which the last are kept for memory --history; 0 for none."},
     {.name = "observe.window", .type = CONFIG_NUMBER32, .live = true, .offset = AT(observe.window),
      .min = 20, .max = 1024, .number = 100, .help = "Runs of an operation on a backend that its "
      "rate of success looks at (sched.success_percent)."},

@@ -118,6 +118,7 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_SETTING] = "bad_setting",
         [DETAIL_NOT_LIVE] = "not_live",
         [DETAIL_NOT_OPERATOR] = "not_operator",
+        [DETAIL_UNKNOWN_SPACE] = "unknown_space",
         [DETAIL_DAMAGED] = "damaged",
         [DETAIL_LOADING] = "loading",
         [DETAIL_BEING_WRITTEN] = "being_written",

@@ -109,6 +109,7 @@ enum detail {
     DETAIL_BAD_SETTING = 85,   /* there is no such setting, or its value is out of range */
     DETAIL_NOT_LIVE = 86,      /* a setting that needs a restart */
     DETAIL_NOT_OPERATOR = 87,  /* only root and the user that runs the daemon may */
+    DETAIL_UNKNOWN_SPACE = 88, /* that an operator asks about */
     DETAIL_DAMAGED = 90,       /* what is on the disk is not what was written there */
     DETAIL_LOADING = 91,       /* what is named is still being loaded from the disk */
     DETAIL_BEING_WRITTEN = 92, /* what is to take another's place is still being written */

@@ -125,6 +125,7 @@ void replica_forget(struct backend *b, struct resident *of);
 /* The VRAM of a resident's replicas, on all GPUs together, and the version of the newest one. */
 struct replica_info {
     uint64_t bytes, version; /* 0, 0: it has none */
+    uint64_t needed_bytes;   /* of bytes, which are whole pieces */
     uint32_t card;           /* that has it */
     struct shadow_info
         shadow; /* of its rows in int8, as its process says; rows 0: there are none */
@@ -133,6 +134,13 @@ struct replica_info replica_info(const struct backend *b, const struct resident 
 
 /* Returns the VRAM of all replicas of a space. */
 uint64_t replicas_space_bytes(const struct backend *b, const struct space *s);
+
+/* Calls `take` with each replica that has VRAM: whose it is (NULL: of a resident that is gone), the
+ * bytes that it has and, of them, those that it needs. */
+void replicas_count(const struct backend *b,
+                    void (*take)(void *to, const struct space *s, uint32_t card, uint64_t bytes,
+                                 uint64_t needed),
+                    void *to);
 
 /* Returns the i-th GPU's process, for info and stats; NULL at the end. */
 const struct gpu_process *cards_process_at(const struct backend *b, uint32_t i);

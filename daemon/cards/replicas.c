@@ -87,11 +87,19 @@ static struct shadow_info shadow_of(const struct cards *g, const struct card_rep
     return info;
 }
 
+/* Of a build that has codes alone, or is not whole yet, all that it has counts as needed. */
+static uint64_t needed_of(const struct card_replica *r)
+{
+    uint64_t whole = r->resident && !r->shadow_only ? resident_bytes(r->resident) : r->bytes;
+    return whole < r->bytes ? whole : r->bytes;
+}
+
 struct replica_info replica_info(const struct backend *b, const struct resident *of)
 {
     const struct card_replica *r = replica_of(of);
     if (!replica_has_build(r)) return (struct replica_info){0};
     return (struct replica_info){.bytes = r->bytes,
+                                 .needed_bytes = needed_of(r),
                                  .version = r->out ? 0 : r->version,
                                  .card = r->card->number,
                                  .shadow = shadow_of((const struct cards *)b, r)};
@@ -104,6 +112,18 @@ uint64_t replicas_space_bytes(const struct backend *b, const struct space *s)
     for (const struct card_replica *r = g->replicas; r; r = r->next)
         if (r->space == s->number && r->number) bytes += r->bytes;
     return bytes;
+}
+
+void replicas_count(const struct backend *b,
+                    void (*take)(void *to, const struct space *s, uint32_t card, uint64_t bytes,
+                                 uint64_t needed),
+                    void *to)
+{
+    const struct cards *g = (const struct cards *)b;
+    for (const struct card_replica *r = g ? g->replicas : NULL; r; r = r->next)
+        if (r->number && r->card)
+            take(to, r->resident ? r->resident->space : NULL, r->card->number, r->bytes,
+                 needed_of(r));
 }
 
 /* ---------------------------------------------------------------- losing */

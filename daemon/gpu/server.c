@@ -71,6 +71,8 @@ static void show_usage(struct gpu *g)
     struct share_usage *u = &g->share->usage;
     struct vram_pool_usage pool = vram_pool_usage(g->pool);
     atomic_store_explicit(&u->request_bytes, pool.used_bytes, memory_order_relaxed);
+    atomic_store_explicit(&u->asked_bytes, pool.asked_bytes, memory_order_relaxed);
+    atomic_store_explicit(&u->largest_bytes, vram_pool_largest(g->pool), memory_order_relaxed);
     atomic_store_explicit(&u->spare_bytes, g->spare_bytes, memory_order_relaxed);
     atomic_store_explicit(&u->replicas, g->replicas.count, memory_order_relaxed);
     show_free(g);
@@ -196,6 +198,7 @@ static enum status take_memory(struct gpu *g, const struct server_options *o, st
     d->budget_bytes = budget;
     d->memory_free_bytes = free_bytes;
     atomic_store(&g->share->usage.slab_bytes, slab);
+    atomic_store(&g->share->usage.largest_bytes, slab);
     atomic_store(&g->share->usage.free_bytes, free_bytes > slab ? free_bytes - slab : 0);
     atomic_store(&g->share->usage.pinned_bytes, (uint64_t)PINNED_BYTES + PINNED_PIECES_BYTES);
     return STATUS_OK;

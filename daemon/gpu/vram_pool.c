@@ -20,7 +20,7 @@ struct vram_pool {
     struct vram_slot *slots; /* lazily initialised: read only if a unit says that its slot is cut */
     uint32_t units_with_room; /* split units with a free slot */
     uint32_t slots_with_room; /* cut slots with a free page */
-    uint64_t used_bytes, blocks;
+    uint64_t used_bytes, asked_bytes, blocks;
 };
 
 enum status vram_pool_create(uint64_t slab_bytes, struct vram_pool **out)
@@ -239,10 +239,11 @@ enum status vram_pool_take(struct vram_pool *p, uint64_t bytes, uint32_t owner,
 {
     assert(bytes >= 1 && owner >= 1 && owner < TAG_PAGES);
     if (bytes > (uint64_t)p->units.count * VRAM_UNIT) return STATUS_RESOURCE_EXHAUSTED;
-    struct vram_block b = {.bytes = class_of(bytes)};
+    struct vram_block b = {.bytes = class_of(bytes), .asked = bytes};
     enum status st = b.bytes < VRAM_UNIT ? take_small(p, &b, owner) : take_large(p, &b, owner);
     if (st) return st;
     p->used_bytes += b.bytes;
+    p->asked_bytes += bytes;
     p->blocks++;
     *out = b;
     return STATUS_OK;
@@ -275,6 +276,7 @@ void vram_pool_give(struct vram_pool *p, struct vram_block *b)
         vram_units_give(&p->units, (uint32_t)(b->offset / VRAM_UNIT),
                         (uint32_t)(b->bytes / VRAM_UNIT));
     p->used_bytes -= b->bytes;
+    p->asked_bytes -= b->asked;
     p->blocks--;
     *b = (struct vram_block){0};
 }
@@ -292,6 +294,7 @@ struct vram_pool_usage vram_pool_usage(const struct vram_pool *p)
     return (struct vram_pool_usage){
         .slab_bytes = (uint64_t)p->units.count * VRAM_UNIT,
         .used_bytes = p->used_bytes,
+        .asked_bytes = p->asked_bytes,
         .blocks = p->blocks,
     };
 }

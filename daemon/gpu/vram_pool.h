@@ -21,11 +21,13 @@ struct vram_block {
     uint64_t offset;      /* in the slab; a multiple of 256 */
     uint64_t bytes;       /* of its class, at least what was asked for; 0: no block */
     uint64_t dirty_bytes; /* from offset on: may be another owner's bytes; 0: none */
+    uint64_t asked;       /* how many were asked for */
 };
 
 struct vram_pool_usage {
     uint64_t slab_bytes;
-    uint64_t used_bytes; /* of the blocks in use */
+    uint64_t used_bytes;  /* of the blocks in use */
+    uint64_t asked_bytes; /* of them, what was asked for */
     uint64_t blocks;
 };
 

@@ -1,7 +1,6 @@
 #include "daemon/heap/heap.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include "daemon/heap/areas.h"
 #include "daemon/heap/cache.h"
 #include "daemon/heap/heap_inside.h"
-#include "daemon/heap/order.h"
 #include "daemon/heap/releaser.h"
 
 /* Blocks are powers of two of address space, but only the pages that were asked for are ever
@@ -168,10 +166,12 @@ static uint32_t take_unit(struct heap *h, struct wish *w, uint64_t *clear_bytes,
     }
     /* The bytes are counted before the lock can be dropped again. */
     u->bytes_used += total;
+    u->bytes_asked += bytes;
     while (unit == NONE) {
         unit = area_take(area, order);
         if (unit == NONE && !cache_release_any(h, 1, &w->patience)) {
             u->bytes_used -= total;
+            u->bytes_asked -= bytes;
             return NONE;
         }
     }
@@ -281,6 +281,7 @@ static enum status try_grow(struct heap *h, struct heap_block *b, uint64_t bytes
     }
     if (!st) {
         r->charged += more;
+        h->usage.bytes_asked += more;
         b->bytes = r->bytes;
     }
     pthread_mutex_unlock(&h->lock);
@@ -344,14 +345,6 @@ enum status heap_fits(struct heap *h, uint64_t bytes, uint32_t owner)
     return st;
 }
 
-uint64_t heap_room_bytes(struct heap *h)
-{
-    pthread_mutex_lock(&h->lock);
-    uint64_t bound = h->usage.bytes_max - h->reserve_bytes, used = h->usage.bytes_used;
-    pthread_mutex_unlock(&h->lock);
-    return used < bound ? bound - used : 0;
-}
-
 static uint32_t unit_of(struct heap *h, struct heap_block *b)
 {
     uint32_t unit = (uint32_t)(b->offset / HEAP_UNIT);
@@ -359,6 +352,7 @@ static uint32_t unit_of(struct heap *h, struct heap_block *b)
     assert(h->records[unit].bytes == b->bytes);
     const struct record *r = &h->records[unit];
     h->usage.bytes_used -= r->bytes - r->cut;
+    h->usage.bytes_asked -= r->charged - r->cut;
     h->usage.blocks--;
     discharge(h, r->owner, r->charged - r->cut);
     *b = (struct heap_block){0};
@@ -371,6 +365,7 @@ void heap_discount(struct heap *h, uint32_t unit, uint64_t bytes)
     assert(bytes <= r->charged - r->cut);
     r->cut += bytes;
     h->usage.bytes_used -= bytes;
+    h->usage.bytes_asked -= bytes;
     discharge(h, r->owner, bytes);
 }
 
@@ -420,14 +415,6 @@ void heap_limit_cache(struct heap *h, uint64_t bytes_max)
     pthread_mutex_unlock(&h->lock);
 }
 
-struct heap_usage heap_usage(struct heap *h)
-{
-    pthread_mutex_lock(&h->lock);
-    struct heap_usage usage = h->usage;
-    pthread_mutex_unlock(&h->lock);
-    return usage;
-}
-
 enum status heap_quota(struct heap *h, uint32_t owner, uint64_t bytes_max)
 {
     pthread_mutex_lock(&h->lock);
@@ -439,62 +426,4 @@ enum status heap_quota(struct heap *h, uint32_t owner, uint64_t bytes_max)
     }
     pthread_mutex_unlock(&h->lock);
     return a || !bytes_max ? STATUS_OK : STATUS_RESOURCE_EXHAUSTED;
-}
-
-static struct account account_of(struct heap *h, uint32_t owner)
-{
-    pthread_mutex_lock(&h->lock);
-    const struct account *found = owner ? account_find(&h->accounts, owner) : NULL;
-    struct account a = found ? *found : (struct account){0};
-    pthread_mutex_unlock(&h->lock);
-    return a;
-}
-
-uint64_t heap_owner_bytes(struct heap *h, uint32_t owner)
-{
-    return account_of(h, owner).bytes_used;
-}
-
-uint64_t heap_owner_bytes_max(struct heap *h, uint32_t owner)
-{
-    uint64_t quota = account_of(h, owner).bytes_max, all = h->usage.bytes_max;
-    return quota && quota < all ? quota : all;
-}
-
-enum status heap_refuse(struct heap *h, enum status st, uint32_t owner, const char *what,
-                        struct failure *f)
-{
-    if (st != STATUS_PERMISSION_DENIED)
-        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
-                           "no memory for %s: the daemon's memory bound is reached", what);
-    return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUOTA,
-                       "no memory for %s: the space's quota of %" PRIu64
-                       " bytes (quotas.host_mib) is reached",
-                       what, account_of(h, owner).bytes_max);
-}
-
-int heap_fd(const struct heap *h)
-{
-    return h->areas[HEAP_OWN].fd;
-}
-
-int heap_read_fd(const struct heap *h)
-{
-    return h->read_fd;
-}
-
-int heap_exchange_fd(const struct heap *h)
-{
-    return h->areas[HEAP_EXCHANGE].fd;
-}
-
-uint64_t heap_file_bytes(const struct heap *h)
-{
-    return h->file_bytes;
-}
-
-uint64_t heap_place(const struct heap *h, const void *p)
-{
-    uintptr_t offset = (uintptr_t)p - (uintptr_t)h->base;
-    return offset < heap_file_bytes(h) ? offset : PLACE_NONE;
 }

@@ -36,9 +36,13 @@ struct heap_block {
 struct heap_usage {
     uint64_t bytes_max;
     uint64_t bytes_used;   /* of blocks in use */
+    uint64_t bytes_asked;  /* of them, what was asked for, rounded up to pages */
     uint64_t bytes_cached; /* of blocks given back and kept for reuse */
     uint64_t bytes_peak;   /* the most that bytes_used ever was */
     uint64_t blocks;       /* in use */
+    /* In a copy alone: on its way back to the system; not in use, what is cached included, and the
+     * largest block that could be had of it (once it is back). */
+    uint64_t bytes_releasing, bytes_free, bytes_largest;
 };
 
 /* bytes_max: the bound on blocks in use plus cached ones (the sparse file behind it is larger). */

@@ -62,8 +62,10 @@ struct share_device {
 struct share_usage {
     _Atomic uint64_t replica_bytes; /* VRAM mapped for replicas */
     _Atomic uint64_t request_bytes; /* VRAM handed out to requests, */
+    _Atomic uint64_t asked_bytes;   /* the part of it that they asked for: blocks are larger, */
     _Atomic uint64_t spare_bytes;   /* the part of it that is optional scratch */
     _Atomic uint64_t slab_bytes;    /* VRAM set aside for requests */
+    _Atomic uint64_t largest_bytes; /* the largest block that a request could get of it */
     _Atomic uint64_t free_bytes;    /* of the device, as last asked */
     _Atomic uint64_t replicas, streams;
     _Atomic uint64_t uploads, upload_bytes, upload_ns; /* ns while any upload was under way */

@@ -113,6 +113,8 @@ static void count_usage(const struct share *share, struct wire_gpu_stats *out)
     out->replica_bytes = atomic_load(&u->replica_bytes);
     out->request_bytes = atomic_load(&u->request_bytes);
     out->slab_bytes = atomic_load(&u->slab_bytes);
+    out->asked_bytes = atomic_load(&u->asked_bytes);
+    out->largest_bytes = atomic_load(&u->largest_bytes);
     out->free_bytes = atomic_load(&u->free_bytes);
     out->budget_bytes = share->device.budget_bytes;
     out->pinned_bytes = atomic_load(&u->pinned_bytes);

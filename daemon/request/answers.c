@@ -12,6 +12,7 @@
 #include "daemon/report/stats_report.h"
 #include "daemon/request/answers_attractor.h"
 #include "daemon/request/answers_graph.h"
+#include "daemon/request/answers_memory.h"
 #include "daemon/request/answers_objects.h"
 #include "daemon/request/answers_settings.h"
 #include "daemon/request/cancel.h"
@@ -147,6 +148,14 @@ static struct report_sources sources_of(const struct pipeline *p)
     };
 }
 
+void pipeline_keep_memory(struct pipeline *p)
+{
+    const struct observe_settings *o = &p->config->observe;
+    if (!o->enabled || !o->memory_s || clock_read_ns(p->clock) < p->memory.next_ns) return;
+    struct report_sources sources = sources_of(p);
+    memory_history_keep(&p->memory, &sources, o->memory_s * UINT64_C(1000000000));
+}
+
 void pipeline_look(struct pipeline *p, struct look *out)
 {
     struct report_sources sources = sources_of(p);
@@ -156,21 +165,17 @@ void pipeline_look(struct pipeline *p, struct look *out)
     }
 }
 
-static size_t answer_info(struct pipeline *p, const struct job *j, void *at)
+static size_t answer_info(const struct report_sources *sources, const struct job *j, void *at)
 {
-    struct report_sources sources = sources_of(p);
     struct wire_info info;
-    info_report(&sources, &info);
+    info_report(sources, &info);
     return encode_info(j->key.request_id, &info, at);
 }
 
-static size_t answer_stats(struct pipeline *p, const struct job *j, void *at)
+static size_t answer_stats(const struct report_sources *sources, const struct job *j, void *at)
 {
-    struct report_sources sources = sources_of(p);
     struct wire_stats stats;
-    const struct connection *c = net_find(p->net, j->key.connection);
-    sources.asking = c ? c->peer : NULL;
-    stats_report(&sources, j->space, &stats);
+    stats_report(sources, j->space, &stats);
     return encode_stats(j->key.request_id, &stats, at);
 }
 
@@ -184,14 +189,12 @@ static size_t answer_explain(const struct pipeline *p, const struct job *j, void
     return encode_explain(j->key.request_id, &explain, at);
 }
 
-static size_t answer_spaces(struct pipeline *p, const struct connection *c, const struct job *j,
-                            void *at)
+static size_t answer_spaces(const struct pipeline *p, const struct report_sources *sources,
+                            const struct job *j, void *at)
 {
-    struct report_sources sources = sources_of(p);
     struct wire_space found[ENCODE_SPACES_MAX];
     bool more;
-    sources.asking = c->peer;
-    size_t count = spaces_report(&sources, p->store, j->space, j->request.names[0], found,
+    size_t count = spaces_report(sources, p->store, j->space, j->request.names[0], found,
                                  ENCODE_SPACES_MAX, &more);
     return encode_spaces(j->key.request_id, found, count, more, at);
 }
@@ -271,15 +274,19 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     if (!at) return true;
     size_t bytes = 0;
     struct job *target = NULL;
+    struct report_sources sources = sources_of(p);
+    sources.asking = c->peer;
     switch (j->operation) {
     case OPERATION_PING: bytes = encode_ping(j->key.request_id, at); break;
-    case OPERATION_INFO: bytes = answer_info(p, j, at); break;
-    case OPERATION_STATS: bytes = answer_stats(p, j, at); break;
+    case OPERATION_INFO: bytes = answer_info(&sources, j, at); break;
+    case OPERATION_STATS: bytes = answer_stats(&sources, j, at); break;
     case OPERATION_EXPLAIN: bytes = answer_explain(p, j, at); break;
     case OPERATION_CONFIG_GET: bytes = answer_config_get(p, c, j, at); break;
     case OPERATION_CONFIG_SET: bytes = answer_config_set(p, c, j, at); break;
     case OPERATION_CONFIG_RELOAD: bytes = answer_config_reload(p, c, j, at); break;
-    case OPERATION_SPACES: bytes = answer_spaces(p, c, j, at); break;
+    case OPERATION_SPACES: bytes = answer_spaces(p, &sources, j, at); break;
+    case OPERATION_MEMORY: bytes = answer_memory(p, &sources, j, at); break;
+    case OPERATION_MEMORY_HISTORY: bytes = answer_memory_history(p, &sources, j, at); break;
     case OPERATION_SLOWLOG: bytes = answer_slowlog(p, c, j, at); break;
     case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
     case OPERATION_SWAP: bytes = answer_swap(p, j, at); break;

@@ -62,6 +62,9 @@ uint64_t pipeline_wake_ns(const struct pipeline *p);
 /* Every now and then: answers or stops jobs whose time is up. */
 void pipeline_expire(struct pipeline *p, uint64_t now_ns);
 
+/* Every now and then: looks at the memory in use, as observe.memory_s says. */
+void pipeline_keep_memory(struct pipeline *p);
+
 /* Now and then while nobody asks: looks after what is only kept. */
 void pipeline_rest(struct pipeline *p);
 

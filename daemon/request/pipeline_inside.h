@@ -22,7 +22,7 @@
  *   start       from the scheduler's word to a backend
  *   cancel      leaving early
  *   deadlines   when time is up
- *   answers_graph, answers_attractor, answers_objects, answers_settings, answers
+ *   answers_graph, answers_attractor, answers_objects, answers_settings, answers_memory, answers
  *               what the loop answers by itself
  *   admit       from a frame into line
  *   trials      calibration's jobs
@@ -37,6 +37,7 @@
 #define ENGRAM_REQUEST_PIPELINE_INSIDE_H
 
 #include "daemon/net/connection.h"
+#include "daemon/report/memory_history.h"
 #include "daemon/report/slow_log.h"
 #include "daemon/report/space_counts.h"
 #include "daemon/report/stats.h"
@@ -99,6 +100,7 @@ struct pipeline {
     struct spaces_counted spaces;
     struct probe probe;
     struct slow_log slow;
+    struct memory_history memory;
     uint64_t instance;
     uint64_t started_ns;
     bool wants_token;

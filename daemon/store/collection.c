@@ -177,6 +177,7 @@ void collection_clear(struct collection *c)
     atomic_store_explicit(&e->rows, 0, memory_order_relaxed);
     atomic_store_explicit(&e->version, resident_version(&c->resident), memory_order_relaxed);
     atomic_store_explicit(&e->index_bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->room_bytes, 0, memory_order_relaxed);
 }
 
 void collection_destroy(struct collection *c)
@@ -216,6 +217,7 @@ struct collection_info collection_info(const struct collection *c)
         .version = resident_version(&c->resident),
         .row_bytes = rows * row_bytes_of(c),
         .index_bytes = atomic_load_explicit(&c->now->index_bytes, memory_order_relaxed),
+        .room_bytes = atomic_load_explicit(&c->now->room_bytes, memory_order_relaxed),
         .shadow = collection_shadow_info(c),
         .screens = {c->shadow.counts[SCREENS_CPU], c->shadow.counts[SCREENS_GPU]},
     };

@@ -35,6 +35,7 @@ struct collection_info {
     uint64_t version;
     uint64_t row_bytes;   /* of the segments, padding included */
     uint64_t index_bytes; /* of the ids, norms and index */
+    uint64_t room_bytes;  /* of the segments, ids and norms, with all the room that they have */
     uint64_t vram_bytes;  /* of its replicas; filled in by the pipeline, here 0 */
     uint64_t vram_version;
     struct shadow_info shadow;      /* of its rows in int8, in the host */

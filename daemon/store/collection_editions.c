@@ -206,6 +206,7 @@ void write_end(struct collection *c, uint64_t rows)
     room_fit(e);
     uint64_t bytes = rows * (sizeof(uint64_t) + sizeof(float)) + row_index_bytes(e->index);
     atomic_store_explicit(&e->index_bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&e->room_bytes, room_bytes(e), memory_order_relaxed);
 }
 
 enum status write_refuse(struct collection *c, enum status st, const char *what, struct failure *f)

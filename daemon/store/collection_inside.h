@@ -35,7 +35,7 @@ struct edition {
     struct collection *of;
     uint64_t number; /* rises from edition to edition; changes in place leave it */
     /* These are atomic because the loop may read them while a writer works in place. */
-    _Atomic uint64_t version, rows, index_bytes;
+    _Atomic uint64_t version, rows, index_bytes, room_bytes;
     /* Segment i holds rows [i << shift, (i + 1) << shift). The first may have room for fewer while
      * it is the only one. */
     struct segment **segments;
@@ -141,6 +141,8 @@ enum status room_keep(struct edition *e, size_t i, struct shared_block *shared, 
 enum status room_for_ids(struct edition *e, uint64_t more);
 /* Gives back memory that the present rows do not need. One spare segment may stay. */
 void room_fit(struct edition *e);
+/* Bytes of the segments as they were asked for, and of the ids and norms that have room. */
+uint64_t room_bytes(const struct edition *e);
 
 /* ---- collection_editions.c: a write, on the writer's thread ---- */
 

@@ -240,6 +240,22 @@ enum status room_for_ids(struct edition *e, uint64_t more)
 
 /* ---------------------------------------------------------------- fewer rows */
 
+static uint64_t segment_bytes(const struct collection *c, uint64_t rows)
+{
+    enum { PAGE = 4096 };
+    uint64_t pages = (rows * row_bytes_of(c) + PAGE - 1) / PAGE;
+    return pages * PAGE + rows * COLUMN_BYTES;
+}
+
+/* The first segment alone may have less room than the others. */
+uint64_t room_bytes(const struct edition *e)
+{
+    const struct collection *c = e->of;
+    if (!e->segment_count) return 0;
+    uint64_t others = (uint64_t)e->segment_count - 1;
+    return segment_bytes(c, e->segments[0]->rows_max) + others * segment_bytes(c, segment_rows(c));
+}
+
 static void release_segments(struct edition *e, size_t keep)
 {
     while (e->segment_count > keep) {

@@ -308,6 +308,7 @@ static void know_bytes(struct graph_edition *g)
         if (t->count > 1) node_bytes += (uint64_t)(t->count - 1) * HEAP_UNIT;
         if (t->count) node_bytes += t->pieces[t->count - 1]->block.bytes;
     }
+    know(&k->index_bytes, node_index_bytes(g->index));
     know(&k->edge_bytes, edge_bytes);
     know(&k->node_bytes, node_bytes);
 }

@@ -54,6 +54,7 @@ struct graph_pages {
 /* Values of an edition that the loop may read while a writer works in place. */
 struct graph_known {
     _Atomic uint64_t nodes, edges, edge_bytes, node_bytes, count_max[SIDES], kinds[3];
+    _Atomic uint64_t index_bytes; /* part of node_bytes */
     _Atomic uint64_t part_bytes[GRAPH_PARTS];
 };
 

@@ -14,4 +14,5 @@ void resident_init(struct resident *r, const struct resident_ops *ops, struct sp
 void resident_set_name(struct resident *r, const char *name)
 {
     strncpy(r->name, name, COLLECTION_NAME_MAX);
+    r->number = ++*r->space->residents_named;
 }

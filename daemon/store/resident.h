@@ -76,8 +76,9 @@ struct resident {
     char name[COLLECTION_NAME_MAX + 1];
     struct space *space;
     struct turnstile turnstile;
-    void *replica;  /* the record of whoever keeps a copy of it; NULL at first */
-    uint64_t maker; /* of a hidden one: the connection that it goes with; 0: none */
+    void *replica;   /* the record of whoever keeps a copy of it; NULL at first */
+    uint64_t maker;  /* of a hidden one: the connection that it goes with; 0: none */
+    uint64_t number; /* the later it got its name, the larger, among all that the store ever had */
     /* Rises with every change; the loop may read it while a writer works. All residents of a store
      * take theirs from one counter (space_next_version), so that a version stands for one state of
      * one of them, also after a drop and a create. */

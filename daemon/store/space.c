@@ -66,6 +66,7 @@ enum status store_space(struct store *s, const char *name, struct space **out)
         strncpy(e->space.name, name, SPACE_NAME_MAX);
         e->space.number = s->number_last + 1;
         e->space.versions = &s->versions;
+        e->space.residents_named = &s->residents_named;
         HASH_ADD_STR(s->by_name, space.name, e);
         if (!e->hh.tbl) {
             free(e);

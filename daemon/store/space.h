@@ -33,6 +33,7 @@ struct space {
     uint64_t row_count;         /* writers change it on any thread: space_row_count reads it */
     uint64_t work_bytes;        /* of the workspaces of its graphs; atomic, any thread */
     _Atomic uint64_t *versions; /* the store's: the last version that any resident took */
+    uint64_t *residents_named;  /* the store's: how many names residents ever got; the loop */
     uint64_t vram_bytes_max; /* of all its replicas together; 0: unlimited. The pipeline sets it */
     /* Where the operator's counters have it (report/space_counts.h); 0: nowhere yet. */
     uint32_t counted_as;

@@ -50,6 +50,20 @@ struct wire_slowlog {
     uint32_t slow_ms;
 };
 size_t encode_slowlog(uint64_t request_id, const struct wire_slowlog *page, void *buffer);
+/* Pages of what a space holds, and of the daemon's pools. */
+enum { ENCODE_CONTENTS_MAX = 32, ENCODE_POOLS_MAX = 64 };
+struct wire_memory {
+    struct wire_content contents[ENCODE_CONTENTS_MAX];
+    size_t count;
+    uint64_t next, host_bytes, host_bytes_max, vram_bytes, vram_bytes_max;
+};
+struct wire_pools {
+    struct wire_pool pools[ENCODE_POOLS_MAX];
+    size_t count;
+    uint64_t next, now_ns;
+};
+size_t encode_memory(uint64_t request_id, const struct wire_memory *page, void *buffer);
+size_t encode_memory_history(uint64_t request_id, const struct wire_pools *page, void *buffer);
 size_t encode_cancel(uint64_t request_id, bool found, void *buffer);
 /* For create (j given) and describe (j NULL: no meta). */
 size_t encode_collection(enum operation operation, uint64_t request_id, const struct job *j,

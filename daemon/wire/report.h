@@ -50,6 +50,8 @@ struct wire_gpu_stats {
     uint64_t replica_bytes, request_bytes, slab_bytes, free_bytes, budget_bytes, pinned_bytes;
     uint64_t replicas, streams, uploads, upload_bytes, upload_ns, evictions, runs, run_ns;
     uint64_t errors, no_memory, restarts, jobs_in_flight, uptime_ns, shrunk, split;
+    /* of the slab: what requests asked for, and the largest block that could be had of it */
+    uint64_t asked_bytes, largest_bytes;
 };
 struct wire_route {
     enum backend_id backend;
@@ -172,6 +174,22 @@ struct wire_slow {
     struct job_screen screen;
     uint32_t batch, dimension, k;
     uint64_t queries, rows, request_bytes, reply_bytes;
+};
+
+/* A collection, graph or attractor of a space, and what it holds. */
+struct wire_content {
+    const char *name;
+    uint64_t number;
+    enum wire_content_kind { WIRE_COLLECTION = 1, WIRE_GRAPH = 2, WIRE_ATTRACTOR = 3 } kind;
+    uint64_t needed_bytes, taken_bytes, shared_bytes, vram_needed_bytes, vram_taken_bytes;
+    uint32_t card;
+};
+/* A pool of memory at one look. */
+struct wire_pool {
+    uint64_t number, seen_ns;
+    enum wire_pool_kind { WIRE_POOL_HOST = 1, WIRE_POOL_REQUESTS = 2, WIRE_POOL_REPLICAS = 3 } kind;
+    uint32_t card;
+    uint64_t asked_bytes, used_bytes, kept_bytes, free_bytes, largest_bytes;
 };
 
 struct wire_explain {

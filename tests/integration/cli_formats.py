@@ -29,6 +29,7 @@ doctor
 top | --sort name
 clients
 spaces
+memory | default | --history
 slowlog | --last 2
 reload
 config get | batch | gpu.devices

@@ -286,7 +286,17 @@ static void reports(void)
     OK(ea_get_slowlog(c, &slow, &count, &slow_total));
     EXPECT(count <= slow_total);
     ea_slowlog_free(slow);
-    WHOLE(info), WHOLE(stats), WHOLE(e), WHOLE(now);
+    GUARDED(memory_space, all);
+    ea_memory_content *contents;
+    ea_memory_pool *pools;
+    OK(ea_get_memory(c, NULL, &contents, &count, &all.it));
+    EXPECT(count == 3 && all.it.host_bytes && contents[0].what == EA_MEMORY_COLLECTION);
+    EXPECT(contents[0].number < contents[1].number && contents[0].name[0]);
+    ea_memory_free(contents);
+    OK(ea_get_memory_pools(c, false, &pools, &count));
+    EXPECT(count == 1 && pools[0].of == EA_MEMORY_HOST && pools[0].used_bytes);
+    ea_memory_free(pools);
+    WHOLE(info), WHOLE(stats), WHOLE(e), WHOLE(now), WHOLE(all);
 }
 
 static unsigned answers;

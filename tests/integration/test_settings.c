@@ -55,6 +55,81 @@ static void expect_refused(ea_client *c, const char *name, const char *value, ea
     cr_expect(strstr(ea_error_text(c), name), "%s: %s", name, ea_error_text(c));
 }
 
+/* How many contents of a space c is shown; they are told once each, and by number. */
+static size_t count_contents(ea_client *c, const char *space)
+{
+    ea_memory_content *list;
+    ea_memory_space all;
+    size_t count;
+    cr_assert_eq(ea_get_memory(c, space, &list, &count, &all), EA_OK, "%s", ea_error_text(c));
+    for (size_t i = 0; i < count; i++) {
+        cr_expect(!i || list[i - 1].number < list[i].number);
+        cr_expect_leq(list[i].needed_bytes, list[i].taken_bytes, "%s", list[i].name);
+    }
+    if (count > 1) cr_expect_gt(all.host_bytes, 0);
+    ea_memory_free(list);
+    return count;
+}
+
+Test(memory, an_operator_sees_all_and_others_their_own, .timeout = 900)
+{
+    enum { MADE = 70 }; /* three pages */
+    struct scene s;
+    scene_open(&s, (const char *[]){"tcp.enabled=true", "tcp.port=0", "observe.memory_s=1", NULL});
+    ea_client *own = open_as(&s, "mine", false), *far = open_as(&s, "distant", true);
+    const float row[4] = {1, 2, 3, 4};
+    const uint64_t id = 7;
+    for (int i = 0; i < MADE; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "c%d", i);
+        const ea_rows one = {
+            .collection = name, .ids = &id, .rows = row, .count = 1, .dimension = 4};
+        cr_assert_eq(ea_collection_create(own, name, 4, EA_DOT, NULL), EA_OK);
+        if (i < MADE - 1) cr_assert_eq(ea_upsert(own, &one, NULL), EA_OK);
+    }
+    cr_assert_eq(ea_graph_create(far, "g", NULL), EA_OK);
+    cr_expect_eq(count_contents(own, NULL), MADE);
+    cr_expect_eq(count_contents(own, "mine"), MADE);
+    cr_expect_eq(count_contents(own, "distant"), 1);
+    cr_expect_eq(count_contents(far, NULL), 1);
+    cr_expect_eq(count_contents(far, "distant"), 1);
+
+    ea_memory_content *list = NULL;
+    size_t count = 0;
+    cr_expect_eq(ea_get_memory(far, "mine", &list, &count, NULL), EA_PERMISSION_DENIED);
+    cr_expect_eq(ea_error_detail(far), EA_DETAIL_NOT_OPERATOR);
+    cr_expect_eq(ea_get_memory(far, "nobody", &list, &count, NULL), EA_PERMISSION_DENIED,
+                 "nor whether there is such a space");
+    cr_expect_eq(ea_get_memory(own, "nobody", &list, &count, NULL), EA_NOT_FOUND);
+    cr_expect_eq(ea_error_detail(own), EA_DETAIL_UNKNOWN_SPACE);
+
+    /* The daemon looks by itself. */
+    ea_memory_pool *pools = NULL;
+    for (int64_t until = give_up_ms(); count < 3; wait_ms(20)) {
+        cr_assert_lt(now_ms(), until, "the daemon never looks");
+        ea_memory_free(pools);
+        cr_assert_eq(ea_get_memory_pools(far, true, &pools, &count), EA_OK);
+    }
+    for (size_t i = 0; i < count; i++) {
+        cr_expect(pools[i].of == EA_MEMORY_HOST && pools[i].used_bytes >= pools[i].asked_bytes);
+        cr_expect(pools[i].free_bytes >= pools[i].largest_bytes && pools[i].largest_bytes);
+    }
+    ea_memory_free(pools);
+    cr_assert_eq(ea_get_memory_pools(far, false, &pools, &count), EA_OK);
+    cr_expect_eq(count, 1);
+    ea_memory_free(pools);
+    for (int i = 0; i < MADE; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "c%d", i);
+        cr_assert_eq(ea_collection_drop(own, name), EA_OK);
+    }
+    cr_assert_eq(ea_graph_drop(far, "g"), EA_OK);
+    cr_expect_eq(count_contents(own, NULL), 0);
+    ea_close(own);
+    ea_close(far);
+    scene_close(&s);
+}
+
 Test(settings, an_operator_sets_and_others_see, .timeout = 900)
 {
     struct scene s;

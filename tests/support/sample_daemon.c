@@ -68,6 +68,19 @@ void sample_make_slowlog(struct sample *s)
     s->message.slowlog.before = 3;
 }
 
+void sample_make_memory(struct sample *s)
+{
+    sample_begin(s, OPERATION_MEMORY, engram_accel_v1_MemoryRequest_fields);
+    strcpy(s->message.memory.space, "rows");
+    s->message.memory.after = 1;
+}
+
+void sample_make_memory_history(struct sample *s)
+{
+    sample_begin(s, OPERATION_MEMORY_HISTORY, engram_accel_v1_MemoryHistoryRequest_fields);
+    s->message.memory_history.before = 2;
+}
+
 void sample_make_spaces(struct sample *s)
 {
     sample_begin(s, OPERATION_SPACES, engram_accel_v1_SpacesRequest_fields);

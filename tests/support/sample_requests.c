@@ -351,6 +351,8 @@ static const struct {
     {"spaces", sample_make_spaces},
     {"config reload", sample_make_config_reload},
     {"slowlog", sample_make_slowlog},
+    {"memory", sample_make_memory},
+    {"memory history", sample_make_memory_history},
     {"create", make_create},
     {"drop", make_drop},
     {"list", make_list},

@@ -29,6 +29,8 @@ struct sample {
         engram_accel_v1_ConfigReloadRequest config_reload;
         engram_accel_v1_SpacesRequest spaces;
         engram_accel_v1_SlowlogRequest slowlog;
+        engram_accel_v1_MemoryRequest memory;
+        engram_accel_v1_MemoryHistoryRequest memory_history;
         engram_accel_v1_CollectionCreateRequest create;
         engram_accel_v1_CollectionDropRequest drop;
         engram_accel_v1_CollectionListRequest list;

@@ -21,6 +21,7 @@
     COMMAND(monitor)            \
     COMMAND(clients)            \
     COMMAND(spaces)             \
+    COMMAND(memory)             \
     COMMAND(slowlog)            \
     COMMAND(config_get)         \
     COMMAND(config_set)         \
@@ -97,6 +98,7 @@
 #define TABLE_COMMANDS(COMMAND) \
     COMMAND(clients)            \
     COMMAND(spaces)             \
+    COMMAND(memory)             \
     COMMAND(slowlog)            \
     COMMAND(config_get)         \
     COMMAND(create)             \

@@ -181,7 +181,7 @@ Test(config, every_key_is_read)
     want.metrics_open = true;
     want.metrics_spaces = 0;
     strcpy(memset(want.metrics_buckets, 0, CONFIG_TEXT_MAX), "1 2");
-    want.observe = (struct observe_settings){"cluster=0", 7, 20, false, {0}};
+    want.observe = (struct observe_settings){"cluster=0", 7, 20, 5, false, {0}};
     strcpy(memset(want.log_level, 0, CONFIG_TEXT_MAX), "debug");
     strcpy(memset(want.log_format, 0, CONFIG_TEXT_MAX), "json");
     const char *text =
@@ -218,7 +218,7 @@ Test(config, every_key_is_read)
         "true,"
         "\"spaces\": 0, \"buckets\": \"1 2\"},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"observe\": {\"enabled\": false, "
-        "\"slow_ms\": 7, \"slow_operations\": \"cluster=0\", \"window\": 20},"
+        "\"slow_ms\": 7, \"slow_operations\": \"cluster=0\", \"window\": 20, \"memory_s\": 5},"
         "\"log\": {\"level\": \"debug\", \"format\": "
         "\"json\"}}";
     cr_assert_eq(read_text(text, &c, &f), STATUS_OK, "%s", f.text);

@@ -52,10 +52,11 @@ Test(vram_pool, has_classes)
         cr_assert_eq(b.bytes, cases[i].given);
         struct vram_pool_usage u = vram_pool_usage(p);
         cr_assert(u.slab_bytes == 8 * UNIT && u.used_bytes == b.bytes && u.blocks == 1);
+        cr_assert_eq(u.asked_bytes, cases[i].asked);
         vram_pool_give(p, &b);
         cr_assert(b.bytes == 0 && b.offset == 0);
         vram_pool_give(p, &b);
-        cr_assert_eq(vram_pool_usage(p).used_bytes, 0);
+        cr_assert(vram_pool_usage(p).used_bytes == 0 && vram_pool_usage(p).asked_bytes == 0);
         cr_assert_eq(vram_pool_largest(p), 8 * UNIT);
     }
     vram_pool_destroy(p);
@@ -69,7 +70,7 @@ Test(vram_pool, says_when_there_is_no_room)
     cr_assert_eq(vram_pool_create(UINT64_MAX, &p), STATUS_RESOURCE_EXHAUSTED);
     cr_assert_null(p);
     p = make(2 * UNIT);
-    struct vram_block untouched = {7, 7, 7}, page = take(p, 1, 1), b = untouched;
+    struct vram_block untouched = {7, 7, 7, 7}, page = take(p, 1, 1), b = untouched;
     cr_assert_eq(vram_pool_take(p, 2 * UNIT, 1, &b), STATUS_RESOURCE_EXHAUSTED);
     cr_assert_eq(vram_pool_take(p, 2 * UNIT + 1, 1, &b), STATUS_RESOURCE_EXHAUSTED);
     cr_assert_eq(vram_pool_take(p, UINT64_MAX, 1, &b), STATUS_RESOURCE_EXHAUSTED);
