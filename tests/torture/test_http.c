@@ -1,4 +1,4 @@
-/* /metrics of an engine in this process, while each site that can fail fails in turn. */
+/* Pages of an engine in this process, while each site that can fail fails in turn. */
 #include "daemon/engine.h"
 
 #include <criterion/criterion.h>
@@ -63,17 +63,27 @@ static int ask(const char *path)
     return bytes ? atoi(page + strlen("HTTP/1.1 ")) : 0;
 }
 
-static bool is_whole(void)
+/* A page that is made of what the loop says, or stands in the program; how it begins and ends. */
+static const struct {
+    const char *path, *first, *last;
+    uint32_t sites; /* that can fail, at least */
+} pages[] = {
+    {"/metrics", "\nengram_accel_build_info{", "\nengram_accel_http_render_seconds_total ", 2},
+    {"/slow.json", "\r\n\r\n{\"requests\":[", "\"total\":", 2},
+    {"/", "\r\n\r\n<!DOCTYPE html>", "</html>\n", 1},
+};
+enum { PAGES = sizeof pages / sizeof *pages };
+
+static bool is_whole(int which)
 {
-    return strstr(page, "\nengram_accel_build_info{") &&
-           strstr(page, "\nengram_accel_http_render_seconds_total ");
+    return strstr(page, pages[which].first) && strstr(page, pages[which].last);
 }
 
 /* The same, and again if the loop did not turn for a second, which a busy machine may do to it. */
-static int ask_metrics(void)
+static int ask_page(int which)
 {
     int status;
-    while ((status = ask("/metrics")) == 503 && strstr(page, "\r\n\r\nloop\n"))
+    while ((status = ask(pages[which].path)) == 503 && strstr(page, "\r\n\r\nloop\n"))
         continue;
     return status;
 }
@@ -83,6 +93,27 @@ static void let_it_age(void)
 {
     struct timespec t = {.tv_nsec = 25000000};
     nanosleep(&t, NULL);
+}
+
+static void fail_each_site(int which)
+{
+    uint32_t nth = 1, failed = 0;
+    cr_assert(ask_page(which) == 200 && is_whole(which), "%s: %s", pages[which].path, page);
+    for (bool fired = true; fired; nth++) {
+        let_it_age();
+        fault_arm(nth);
+        int status = ask_page(which);
+        const char *site = fault_fired();
+        fired = fault_hits() >= nth;
+        fault_arm(0);
+        cr_assert(status == 200 ? is_whole(which) : !status || status == 500, "%s: %s: %d",
+                  pages[which].path, site ? site : "nothing", status);
+        failed += status != 200;
+        let_it_age();
+        cr_assert(ask_page(which) == 200 && is_whole(which), "%s: after %s", pages[which].path,
+                  site ? site : "nothing");
+    }
+    cr_assert(failed >= pages[which].sites, "%s: %u of %u sites", pages[which].path, failed, nth);
 }
 
 Test(torture_http, every_site_of_a_page)
@@ -97,26 +128,15 @@ Test(torture_http, every_site_of_a_page)
     cr_assert(strstr(page, "\r\n\r\nloading\n"));
     cr_assert_eq(ask("/readyz"), 503);
     cr_assert(strstr(page, "\r\n\r\nloading\n"));
+    cr_assert_eq(ask("/slow.json"), 503);
+    cr_assert(strstr(page, "\r\n\r\nloading\n"));
+    cr_assert_eq(ask("/"), 200);
     cr_assert_eq(ask("/healthz"), 200);
     cr_assert_eq(pthread_create(&loop, NULL, run, e), 0);
     while (ask("/readyz") != 200)
         let_it_age();
-    cr_assert(ask_metrics() == 200 && is_whole());
-    uint32_t nth = 1, failed = 0;
-    for (bool fired = true; fired; nth++) {
-        let_it_age();
-        fault_arm(nth);
-        int status = ask_metrics();
-        const char *site = fault_fired();
-        fired = fault_hits() >= nth;
-        fault_arm(0);
-        cr_assert(status == 200 ? is_whole() : !status || status == 500, "%s: %d",
-                  site ? site : "nothing", status);
-        failed += status != 200;
-        let_it_age();
-        cr_assert(ask_metrics() == 200 && is_whole(), "after %s", site ? site : "nothing");
-    }
-    cr_assert(failed >= 2, "%u of %u sites", failed, nth);
+    for (int which = 0; which < PAGES; which++)
+        fail_each_site(which);
     /* the server closes its end a little after the client */
     for (int tries = 0; process_descriptors(getpid()) > descriptors && tries < 2400; tries++)
         let_it_age();

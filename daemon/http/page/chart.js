@@ -4,7 +4,7 @@ import { decades, ticks } from "./read.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const HEIGHT = 180, LEFT = 62, RIGHT = 12, TOP = 10, BOTTOM = 24;
-const PARTS = { 30: 3, 60: 4, 120: 4, 300: 5, 600: 5 }; /* of the axis of time, by its seconds */
+const PARTS = { 30: 3, 60: 4, 90: 3, 120: 4, 180: 3, 300: 5, 600: 5 }; /* of so many seconds */
 const MARK_EVERY = 70; /* pixels between two marks of a line */
 export const SERIES_MAX = 6;
 
@@ -41,7 +41,7 @@ function swatch(slot) {
 
 function ago(seconds) {
     if (seconds < 0.5) return "now";
-    return seconds < 90 ? "−" + Math.round(seconds) + " s"
+    return seconds < 59.5 ? "−" + Math.round(seconds) + " s"
                         : "−" + Number((seconds / 60).toFixed(1)) + " min";
 }
 
@@ -164,7 +164,7 @@ export class Chart {
 
     paint() {
         const to = this.scales(), parts = [];
-        for (const v of to.lines) {
+        for (const v of to.known.length ? to.lines : []) {
             const y = Math.round(to.y(v)) + 0.5;
             parts.push(svg("path", { d: `M${to.left} ${y}H${to.right}`, class: "grid" }),
                        svg("text", { x: to.left - 6, y: y + 4, class: "y" }, this.format(v)));

@@ -6,8 +6,8 @@ import { ranked, reasons, sample } from "./sample.js";
 import { OPERATIONS, Reasons, SLOW, SPACES, Table, showCards, words } from "./tables.js";
 
 const EVERY_MS = 2000, FIRST_MS = 1000, PATIENCE_MS = 5000;
-const KEPT = 300;                      /* moments: ten minutes */
-const SPANS = [30, 60, 120, 300, 600];     /* seconds that a chart may show */
+const KEPT = 300; /* moments: ten minutes */
+const SPANS = [30, 60, 90, 120, 180, 300, 600]; /* seconds that a chart may show */
 const REASONS_S = 60, SPACES_SHOWN = 30;
 
 const WHY = {
@@ -97,7 +97,6 @@ function showFigures(now) {
     const list = [
         ["requests", perSecond(all)],
         ["errors", perSecond(now.troubles.get("errors"))],
-        ["p50", seconds(p?.p50)],
         ["p99", seconds(p?.p99)],
         ["in line", number(now.waiting.get("in line"))],
         ["connections", number(now.connections)],
@@ -155,6 +154,7 @@ function show() {
 function badge(kind, text) {
     element("health").className = "badge " + kind;
     tell(element("health"), text);
+    document.title = (kind === "bad" ? "✕ " : "") + "Engram Accel";
 }
 
 function complain(text) {

@@ -79,7 +79,12 @@ const STATES = {
 };
 /* What a card's own lines tell already. */
 const TOLD = ["replica_bytes", "request_bytes", "slab_bytes", "budget_bytes", "free_bytes",
-              "uptime_seconds", "replicas", "requests_in_flight", "streams"];
+              "uptime_seconds", "replicas", "requests_in_flight", "streams", "restarts_total",
+              "uploads_total", "upload_bytes_total", "upload_seconds_total", "evictions_total",
+              "runs_total", "run_seconds_total", "errors_total", "no_memory_total",
+              "shrunk_runs_total", "split_runs_total"];
+
+const UNITS = /(_(?:bytes|seconds|celsius|watts|joules|hertz|ratio))?(_total)?(?= |$)/;
 
 function line(name, text, share) {
     const parts = [html("dt", {}, name), html("dd", {}, text)];
@@ -105,10 +110,9 @@ function cardLines(card) {
         ...line("restarts", number(t("restarts_total"))),
         ...line("up for", duration(g("uptime_seconds") || 0)),
     ];
-    for (const [name, v] of card.gauges)
+    for (const [name, v] of [...card.gauges, ...card.totals])
         if (!TOLD.includes(name.split(" ")[0]))
-            lines.push(...line(words(name.replace(/_(bytes|seconds|celsius|watts|hertz|ratio)\b/, "")),
-                               measured(name.split(" ")[0], v)));
+            lines.push(...line(words(name.replace(UNITS, "")), measured(name.split(" ")[0], v)));
     return lines;
 }
 
@@ -150,7 +154,7 @@ export const SPACES = [
       text: (r) => r.requests ? seconds(r.queued / r.requests) : "–" },
     { name: "ran", number: true, wide: true,
       text: (r) => r.requests ? seconds(r.ran / r.requests) : "–" },
-    { name: "in line", number: true, text: (r) => number(r.line ?? null) },
+    { name: "in line", number: true, wide: true, text: (r) => number(r.line ?? null) },
     { name: "memory", number: true, text: (r) => bytes(r.host ?? null) },
     { name: "VRAM", number: true, text: (r) => bytes(r.vram ?? null) },
     { name: "connections", number: true, wide: true, text: (r) => number(r.connections ?? null) },
