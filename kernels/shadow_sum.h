@@ -33,6 +33,25 @@ CANONICAL_INLINE uint64_t shadow_sum_tiles(uint64_t rows)
     return (rows + SHADOW_SUM_ROWS - 1) / SHADOW_SUM_ROWS;
 }
 
+/* What the shadow of so many rows takes on a device, array by array. */
+struct shadow_sizes {
+    uint64_t codes, floats; /* floats: of scales, of losts and of lengths, each */
+    /* of the centre, its norm, what a look found (struct cuda_shadow_found), and the checksums */
+    uint64_t norm_at, found_at, sums_at, centre;
+};
+CANONICAL_INLINE struct shadow_sizes shadow_sizes_of(uint32_t dimension, uint64_t rows)
+{
+    const uint64_t line = 64;
+    struct shadow_sizes s;
+    s.codes = rows * shadow_stride(dimension);
+    s.floats = rows * sizeof(float);
+    s.norm_at = vector_stride(dimension) * sizeof(float);
+    s.found_at = s.norm_at + line;
+    s.sums_at = s.found_at + line;
+    s.centre = s.sums_at + shadow_sum_tiles(rows) * sizeof(uint64_t);
+    return s;
+}
+
 /* Different for each word at one place. place: row * shadow_sum_words + the word's number. */
 CANONICAL_INLINE uint64_t shadow_sum_term(uint64_t place, uint64_t word)
 {

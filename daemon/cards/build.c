@@ -8,6 +8,9 @@
 
 /* How long a card that is too small for a replica is not tried again. */
 #define TOO_LARGE_NS UINT64_C(1000000000)
+/* A replica that was asked for so lately is in use: it is not to be lost to another one's rows. */
+#define IN_USE_NS UINT64_C(10000000000)
+enum { PIECE_MAX = 1 << 30 }; /* what a process says is believed up to there */
 
 /* ---------------------------------------------------------------- where */
 
@@ -174,13 +177,79 @@ bool build_is_shadow_only(const struct cards *g, const struct resident *of)
     return may_be_shadow_only(g, of) && !rows_fit(g, of, 100);
 }
 
-/* Gives up a build without rows, if these fit again with some room left; not while it is under way,
- * nor where others than the budget took the VRAM. True: the next one is with rows. */
-static bool give_up_codes(struct cards *g, struct card_replica *r)
+void build_note_use(struct cards *g, struct card_replica *r)
+{
+    r->used = ++g->used_last;
+    r->asked_ns = clock_read_ns(g->options.clock);
+}
+
+static bool was_lately(const struct cards *g, uint64_t then_ns)
+{
+    return then_ns && clock_read_ns(g->options.clock) - then_ns < IN_USE_NS;
+}
+
+static uint64_t piece_of(const struct card *card)
+{
+    uint64_t piece = gpu_process_share(card->process)->device.piece_bytes;
+    return piece && piece <= PIECE_MAX ? piece : 1;
+}
+
+/* The VRAM of r's build, as its card maps it. */
+static uint64_t bytes_mapped(const struct card_replica *r)
+{
+    if (r->resident->ops->kind != RESIDENT_COLLECTION) return resident_bytes(r->resident);
+    return r->shadow_only ? build_codes_bytes(r->resident, piece_of(r->card))
+                          : build_rows_bytes_by(r->resident, piece_of(r->card));
+}
+
+/* What others than r have of a card, or of the quota of r's space (card: NULL), and are asked
+ * for. */
+static uint64_t bytes_in_use(const struct cards *g, const struct card_replica *but,
+                             const struct card *card)
+{
+    uint64_t bytes = 0;
+    for (const struct card_replica *r = g->replicas; r; r = r->next) {
+        if (r == but || !replica_has_build(r) || !r->resident) continue;
+        if (card ? r->card != card : r->space != but->space) continue;
+        if (was_lately(g, r->asked_ns)) bytes += card ? bytes_mapped(r) : bytes_of(r);
+    }
+    return bytes;
+}
+
+/* True if rows fit in that part of a room beside what is in use there; also where what codes them
+ * would take hardly less. */
+static bool rows_or_codes(uint64_t room, uint64_t in_use, uint64_t rows, uint64_t codes,
+                          uint32_t percent)
+{
+    return codes > rows / 4 * 3 || (in_use + rows) * 100 <= room * percent;
+}
+
+/* The same of r's, a card and its space's quota. */
+static bool rows_fit_beside(const struct cards *g, const struct card_replica *r, uint32_t percent)
+{
+    const struct resident *of = r->resident;
+    const struct card *card = choose_card(g, resident_bytes(of) * 100 / percent, r->beside);
+    if (!card) return false;
+    uint64_t piece = piece_of(card), max = of->space->vram_bytes_max;
+    bool fit = rows_or_codes(budget_of(card), bytes_in_use(g, r, card),
+                             build_rows_bytes_by(of, piece), build_codes_bytes(of, piece), percent);
+    return fit && (!max || rows_or_codes(max, bytes_in_use(g, r, NULL), bytes_wanted(of),
+                                         build_codes_bytes(of, BUILD_MAPPED_BYTES), percent));
+}
+
+/* True if r's rows would cost others theirs, which would come back and cost r its own. */
+static bool is_crowded(const struct cards *g, const struct card_replica *r)
+{
+    return may_be_shadow_only(g, r->resident) && !was_lately(g, r->rows_missed_ns) &&
+           !rows_fit_beside(g, r, 100);
+}
+
+bool build_give_up_codes(struct cards *g, struct card_replica *r)
 {
     enum { ROOM_PERCENT = 80 };
     if (!replica_has_build(r) || !r->shadow_only || r->pressed || r->out) return false;
     if (!rows_fit(g, r->resident, ROOM_PERCENT)) return false;
+    if (!was_lately(g, r->rows_missed_ns) && !rows_fit_beside(g, r, ROOM_PERCENT)) return false;
     replica_lose(g, r, REASON_VRAM_PRESSURE, 0);
     return true;
 }
@@ -192,8 +261,9 @@ static const struct card *find_room(struct cards *g, struct card_replica *r)
 {
     const struct resident *of = r->resident;
     bool fits = rows_fit(g, of, 100), pressed = r->pressed && !r->shadow_only;
-    r->shadow_only = may_be_shadow_only(g, of) && (pressed || !fits);
-    r->pressed = r->shadow_only && fits;
+    bool crowded = fits && !pressed && is_crowded(g, r);
+    r->shadow_only = may_be_shadow_only(g, of) && (pressed || crowded || !fits);
+    r->pressed = r->shadow_only && fits && pressed;
     if (!keep_quota(g, r)) return NULL;
     return choose_card(g, r->shadow_only ? build_codes_bytes(of, 1) : resident_bytes(of),
                        r->beside);
@@ -262,7 +332,7 @@ static enum reason replica_of_old(struct cards *g, struct job *j, uint32_t opera
         return REASON_PREDICTED_SLOWER;
     if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
     if (!card_room(r->card)) return REASON_QUEUE_FULL;
-    r->used = ++g->used_last;
+    build_note_use(g, r);
     return takes_card(j, operand, r) ? REASON_NONE : REASON_PREDICTED_SLOWER;
 }
 
@@ -274,10 +344,10 @@ enum reason replica_upload(struct cards *g, struct job *j, uint32_t operand, uin
     struct card_replica *r = replica_take(g, of);
     if (!r || !resident_bytes(of)) return REASON_QUEUE_FULL;
     bool waits = j->operation != OPERATION_UPLOAD && j->reason != REASON_FORCED;
-    if (give_up_codes(g, r) && waits) return REASON_PREDICTED_SLOWER;
+    if (build_give_up_codes(g, r) && waits) return REASON_PREDICTED_SLOWER;
     enum reason why = begin_build(g, r);
     if (why) return why;
-    r->used = ++g->used_last;
+    build_note_use(g, r);
     if (!takes_card(j, operand, r)) return REASON_PREDICTED_SLOWER;
     if (!card_is_ready(r->card)) return REASON_GPU_DOWN;
     if (r->held) return REASON_VRAM_PRESSURE;

@@ -22,31 +22,32 @@ static uint64_t row_bytes(const struct collection *c)
     return vector_stride(collection_dimension(collection_now(c))) * sizeof(float);
 }
 
-uint64_t build_rows_bytes(const struct resident *of)
+static uint64_t in_pieces(uint64_t bytes, uint64_t piece)
+{
+    return (bytes + piece - 1) / piece * piece;
+}
+
+uint64_t build_rows_bytes_by(const struct resident *of, uint64_t piece)
 {
     const struct collection *c = collection_of(of);
     uint64_t rows = collection_rows(collection_now(c));
-    return build_mapped(rows * row_bytes(c)) + build_mapped(rows * sizeof(float)) +
-           build_mapped(rows * sizeof(uint64_t));
+    return in_pieces(rows * row_bytes(c), piece) + in_pieces(rows * sizeof(float), piece) +
+           in_pieces(rows * sizeof(uint64_t), piece);
+}
+
+uint64_t build_rows_bytes(const struct resident *of)
+{
+    return build_rows_bytes_by(of, BUILD_MAPPED_BYTES);
 }
 
 uint64_t build_codes_bytes(const struct resident *of, uint64_t piece)
 {
-    enum { CENTRE_BYTES = 256 }; /* what stands beside the centre */
     const struct collection *c = collection_of(of);
-    uint64_t rows = collection_rows(collection_now(c)), bytes = 0;
-    const uint64_t ranges[] = {
-        rows * shadow_stride(collection_dimension(collection_now(c))),
-        rows * sizeof(uint64_t),
-        rows * sizeof(float), /* norms, and three more of each row */
-        rows * sizeof(float),
-        rows * sizeof(float),
-        rows * sizeof(float),
-        row_bytes(c) + CENTRE_BYTES + shadow_sum_tiles(rows) * sizeof(uint64_t),
-    };
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        bytes += (ranges[i] + piece - 1) / piece * piece;
-    return bytes;
+    uint64_t rows = collection_rows(collection_now(c));
+    const struct shadow_sizes s = shadow_sizes_of(collection_dimension(collection_now(c)), rows);
+    return in_pieces(s.codes, piece) + in_pieces(rows * sizeof(uint64_t), piece) +
+           4 * in_pieces(s.floats, piece) + /* norms, and three more of each row */
+           in_pieces(s.centre, piece);
 }
 
 /* How many orders and rows one call uploads. */

@@ -60,6 +60,9 @@ bool replica_was_refused(const struct backend *b, const struct resident *of);
  * uploads one piece and never fails; the pipeline submits them one after the other, as readers. */
 bool replica_wants_upload(const struct backend *b, const struct resident *of);
 
+/* j was not run on a card for want of rows in VRAM (reason VRAM_PRESSURE), where it would have been
+ * faster: where its replica has none so that others keep theirs, the next one has. */
+void replicas_miss_rows(struct backend *b, const struct job *j);
 /* True if of what j reads first the replica has what codes the rows, and not these. */
 bool replica_is_shadow_only(const struct backend *b, const struct job *j);
 

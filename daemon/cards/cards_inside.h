@@ -23,10 +23,12 @@ struct card_replica {
     struct resident *resident;
     uint32_t space;
     struct card *card;
-    uint64_t number;  /* 0: there is no build */
-    bool begun;       /* an upload of this build was ordered, and further ones continue it */
-    bool shadow_only; /* of its rows this build has the codes: order_upload.shadow_only */
-    bool pressed;     /* the last build with rows found no VRAM, or soon lost it, though it fits */
+    uint64_t number;   /* 0: there is no build */
+    bool begun;        /* an upload of this build was ordered, and further ones continue it */
+    bool shadow_only;  /* of its rows this build has the codes: order_upload.shadow_only */
+    bool pressed;      /* the last build with rows found no VRAM, or soon lost it, though it fits */
+    uint64_t asked_ns; /* when something was last asked of it; 0: never */
+    uint64_t rows_missed_ns;   /* when something last wanted its rows, and these alone; 0: never */
     struct row_places *places; /* of the rows, as a job last asked for them; NULL: none did */
     bool condemned;            /* the process must forget it before the next build */
     uint64_t version; /* the resident's version once all orders in flight are done; 0: incomplete */
@@ -211,6 +213,12 @@ enum reason replica_upload(struct cards *g, struct job *j, uint32_t operand, uin
 /* True if no card, or not the space's quota, has room for the rows of a collection that has no
  * build, but a card has for what codes them. */
 bool build_is_shadow_only(const struct cards *g, const struct resident *of);
+/* Gives up a build without rows, if these fit again with some room left, beside what others are
+ * asked for or, where something misses the rows, in place of it; not while it is under way, nor
+ * where others than the budget took the VRAM. True: the next one is with rows. */
+bool build_give_up_codes(struct cards *g, struct card_replica *r);
+/* Something is asked of r. */
+void build_note_use(struct cards *g, struct card_replica *r);
 /* True if the replicas of several residents of one space fit on a card, and in the space's quota,
  * at the same time. Otherwise each would make room for itself by the other's end. */
 bool build_fits_together(const struct cards *g, struct resident *const of[], uint32_t count,
@@ -234,7 +242,9 @@ static inline uint64_t build_mapped(uint64_t bytes)
  * bytes. */
 uint64_t build_space_bytes_max(const struct cards *g, const struct card_replica *r);
 uint64_t build_rows_bytes(const struct resident *of);
-/* The same without rows, and with what codes them, of a card that maps pieces of this size. */
+/* The same of a card that maps pieces of this size. */
+uint64_t build_rows_bytes_by(const struct resident *of, uint64_t piece);
+/* The same without rows, and with what codes them. */
 uint64_t build_codes_bytes(const struct resident *of, uint64_t piece);
 uint64_t build_graph_bytes(const struct resident *of);
 uint64_t build_attractor_bytes(const struct resident *of);

@@ -1,5 +1,6 @@
 /* operands: what is known of all the replicas that one job reads, that they come to one card, and
  * that they are up to date there. */
+#include "daemon/base/clock.h"
 #include "daemon/cards/cards_inside.h"
 #include "daemon/store/space.h"
 
@@ -78,6 +79,16 @@ void replicas_put_together(struct backend *b, const struct job *j)
         struct card_replica *r = replica_take(g, of[i]);
         if (r) r->beside = card;
     }
+}
+
+void replicas_miss_rows(struct backend *b, const struct job *j)
+{
+    struct cards *g = (struct cards *)b;
+    struct resident *of = job_operand(j, 0);
+    struct card_replica *r = of && !is_knn(j) ? replica_of(of) : NULL;
+    if (!r || replica_serves(r, j)) return;
+    r->rows_missed_ns = clock_read_ns(g->options.clock);
+    build_give_up_codes(g, r);
 }
 
 /* ---- making them ready ---- */

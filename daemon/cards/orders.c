@@ -277,6 +277,8 @@ static void note_upload(struct cards *g, const struct card_slot *was, const stru
     if (!replica_is(r, was->number)) return;
     r->out--;
     r->pressed |= c->result == RESULT_NO_MEMORY && !r->shadow_only;
+    if (c->result == RESULT_NO_MEMORY && r->shadow_only) /* or too few to be of use there */
+        r->rows_missed_ns = clock_read_ns(g->options.clock);
     if (c->result == RESULT_OK)
         replica_set_bytes(r, c->number);
     else if (c->result == RESULT_NO_VERSION)

@@ -87,6 +87,12 @@ static struct shadow_info shadow_of(const struct cards *g, const struct card_rep
     return info;
 }
 
+/* With codes beside its rows, which come and go by themselves. */
+static uint64_t bytes_now(const struct cards *g, const struct card_replica *r)
+{
+    return r->bytes + (replica_has_build(r) ? shadow_of(g, r).bytes : 0);
+}
+
 /* Of a build that has codes alone, or is not whole yet, all that it has counts as needed. */
 static uint64_t needed_of(const struct card_replica *r)
 {
@@ -98,11 +104,12 @@ struct replica_info replica_info(const struct backend *b, const struct resident 
 {
     const struct card_replica *r = replica_of(of);
     if (!replica_has_build(r)) return (struct replica_info){0};
-    return (struct replica_info){.bytes = r->bytes,
+    struct shadow_info shadow = shadow_of((const struct cards *)b, r);
+    return (struct replica_info){.bytes = r->bytes + shadow.bytes,
                                  .needed_bytes = needed_of(r),
                                  .version = r->out ? 0 : r->version,
                                  .card = r->card->number,
-                                 .shadow = shadow_of((const struct cards *)b, r)};
+                                 .shadow = shadow};
 }
 
 uint64_t replicas_space_bytes(const struct backend *b, const struct space *s)
@@ -110,7 +117,7 @@ uint64_t replicas_space_bytes(const struct backend *b, const struct space *s)
     const struct cards *g = (const struct cards *)b;
     uint64_t bytes = 0;
     for (const struct card_replica *r = g->replicas; r; r = r->next)
-        if (r->space == s->number && r->number) bytes += r->bytes;
+        if (r->space == s->number && r->number) bytes += bytes_now(g, r);
     return bytes;
 }
 
@@ -122,7 +129,7 @@ void replicas_count(const struct backend *b,
     const struct cards *g = (const struct cards *)b;
     for (const struct card_replica *r = g ? g->replicas : NULL; r; r = r->next)
         if (r->number && r->card)
-            take(to, r->resident ? r->resident->space : NULL, r->card->number, r->bytes,
+            take(to, r->resident ? r->resident->space : NULL, r->card->number, bytes_now(g, r),
                  needed_of(r));
 }
 

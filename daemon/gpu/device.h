@@ -83,6 +83,8 @@ struct device_ops {
      * that uses r must be done before. */
     enum device_result (*range_resize)(struct device *d, struct device_range *r, uint64_t bytes);
     bool (*range_moves)(const struct device *d);
+    /* Ranges are mapped in multiples of this. */
+    uint64_t (*range_piece)(const struct device *d);
     /* Makes `second`, which is zeroed before, a range with r's contents and at least `bytes`
      * mapped: r's memory at a second address, or a copy made on the stream where ranges move. What
      * lies behind r's end is undefined. Until one of the two is released r is only read, neither

@@ -298,6 +298,7 @@ static const struct device_ops ops = {
     .range_reserve = device_cuda_range_reserve,
     .range_resize = device_cuda_range_resize,
     .range_moves = device_cuda_range_moves,
+    .range_piece = device_cuda_range_piece,
     .range_fork = device_cuda_range_fork,
     .range_own = device_cuda_range_own,
     .range_release = device_cuda_range_release,

@@ -70,6 +70,7 @@ enum device_result device_cuda_range_reserve(struct device *device, uint64_t byt
 enum device_result device_cuda_range_resize(struct device *device, struct device_range *r,
                                             uint64_t bytes);
 bool device_cuda_range_moves(const struct device *device);
+uint64_t device_cuda_range_piece(const struct device *device);
 enum device_result device_cuda_range_fork(struct device *device, struct device_range *r,
                                           uint64_t bytes, device_stream s,
                                           struct device_range *second);

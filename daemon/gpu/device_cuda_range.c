@@ -231,6 +231,11 @@ enum device_result device_cuda_range_resize(struct device *device, struct device
     return d->maps ? range_map(d, r, bytes) : range_move(d, r, bytes);
 }
 
+uint64_t device_cuda_range_piece(const struct device *device)
+{
+    return ((const struct cuda_device *)device)->granularity;
+}
+
 bool device_cuda_range_moves(const struct device *device)
 {
     return !((const struct cuda_device *)device)->maps;

@@ -411,6 +411,11 @@ static bool sim_shadow_direct_pays(const struct device *d, uint32_t dimension, u
            sim_shadow_suits(1, k, row_count);
 }
 
+static uint64_t sim_piece(const struct device *d)
+{
+    return ((const struct sim *)d)->settings.granularity;
+}
+
 const struct device_ops device_sim = {
     .name = "sim",
     .open = sim_open,
@@ -424,6 +429,7 @@ const struct device_ops device_sim = {
     .range_reserve = sim_reserve,
     .range_resize = sim_resize,
     .range_moves = sim_moves,
+    .range_piece = sim_piece,
     .range_fork = sim_fork,
     .range_own = sim_own,
     .range_release = sim_release_range,

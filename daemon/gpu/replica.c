@@ -19,6 +19,12 @@ uint64_t replica_bytes(const struct replica *r)
     return bytes;
 }
 
+uint64_t replica_mapped(const struct gpu *g, uint64_t bytes)
+{
+    uint64_t piece = g->ops->range_piece(g->device);
+    return (bytes + piece - 1) / piece * piece;
+}
+
 uint64_t replica_shadow_bytes(const struct replica *r)
 {
     uint64_t bytes = 0;

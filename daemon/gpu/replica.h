@@ -44,6 +44,8 @@ static inline int replica_own_ranges(const struct replica *r)
     return r->dimension && !r->shadow_only ? RANGE_SHADOW : RANGES_MAX;
 }
 uint64_t replica_shadow_bytes(const struct replica *r);
+/* What mapping so many bytes takes. */
+uint64_t replica_mapped(const struct gpu *g, uint64_t bytes);
 
 /* Returns how many bytes more r's space may have here for a second version of r. */
 uint64_t replica_space_left(const struct gpu *g, const struct replica *r);

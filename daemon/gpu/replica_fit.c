@@ -70,7 +70,7 @@ enum device_result replica_fit(struct gpu *g, struct replica *r, const struct re
     for (int i = 0; i < ranges; i++) {
         grows |= needs_more(&r->ranges[i], room->bytes[i]);
         shrinks |= wants_less(r, i, room->bytes[i]);
-        wanted += room->bytes[i];
+        wanted += replica_mapped(g, room->bytes[i]);
     }
     if (!grows && !shrinks) return DEVICE_OK;
     if (r->holders > 1 && (shrinks || g->ops->range_moves(g->device))) {

@@ -64,30 +64,21 @@ bool replica_shadow_evict(struct gpu *g, const struct replica *but)
     return replica_shadow_drop(g, r);
 }
 
-/* Where in RANGE_CENTRE what a look found is, and the checksums of tiles. */
-static uint64_t found_at(uint32_t dimension)
-{
-    return vector_stride(dimension) * sizeof(float) + 64;
-}
-
-static uint64_t sums_at(uint32_t dimension)
-{
-    return found_at(dimension) + 64;
-}
-
 /* The bytes of each range of a shadow of so many rows. */
 static void sizes_of(uint32_t dimension, uint64_t rows, uint64_t bytes[RANGES_MAX])
 {
-    bytes[RANGE_CODES] = rows * shadow_stride(dimension);
-    bytes[RANGE_SCALES] = bytes[RANGE_LOSTS] = bytes[RANGE_LENGTHS] = rows * sizeof(float);
-    bytes[RANGE_CENTRE] = sums_at(dimension) + shadow_sum_tiles(rows) * sizeof(uint64_t);
+    const struct shadow_sizes s = shadow_sizes_of(dimension, rows);
+    bytes[RANGE_CODES] = s.codes;
+    bytes[RANGE_SCALES] = bytes[RANGE_LOSTS] = bytes[RANGE_LENGTHS] = s.floats;
+    bytes[RANGE_CENTRE] = s.centre;
 }
 
-static uint64_t missing(const struct replica *r, const uint64_t bytes[RANGES_MAX])
+static uint64_t missing(const struct gpu *g, const struct replica *r,
+                        const uint64_t bytes[RANGES_MAX])
 {
     uint64_t more = 0;
     for (int i = RANGE_SHADOW; i < RANGES_MAX; i++)
-        if (bytes[i] > r->ranges[i].bytes) more += bytes[i] - r->ranges[i].bytes;
+        if (bytes[i] > r->ranges[i].bytes) more += replica_mapped(g, bytes[i]) - r->ranges[i].bytes;
     return more;
 }
 
@@ -118,7 +109,7 @@ static bool fit(struct gpu *g, struct replica *r, bool *whole, device_stream str
     uint64_t row_bytes = vector_stride(r->dimension) * sizeof(float);
     sizes_of(r->dimension, r->rows, bytes);
     sizes_of(r->dimension, g->replicas.range_bytes_max / row_bytes + 1, most);
-    uint64_t more = missing(r, bytes);
+    uint64_t more = missing(g, r, bytes);
     if (!more) return true;
     if (must_stay(g, r)) {
         r->shadow.tried_ns = 0; /* it is tried as soon as nobody else holds the replica */
@@ -126,7 +117,7 @@ static bool fit(struct gpu *g, struct replica *r, bool *whole, device_stream str
     }
     if (g->ops->range_moves(g->device) && replica_shadow_drop(g, r)) {
         *whole = false;
-        more = missing(r, bytes);
+        more = missing(g, r, bytes);
     }
     if (more > replica_space_left(g, r) || fault_here("replica_shadow: fit")) return false;
     while (g->replicas.bytes + more > g->replicas.bytes_max)
@@ -153,7 +144,7 @@ struct cuda_shadow replica_shadow(const struct replica *r)
 
 static uint64_t *sums_of(const struct replica *r)
 {
-    return (uint64_t *)(r->ranges[RANGE_CENTRE].base + sums_at(r->dimension));
+    return (uint64_t *)(r->ranges[RANGE_CENTRE].base + shadow_sizes_of(r->dimension, 0).sums_at);
 }
 
 /* Adds rows first .. end - 1 to the checksums, or takes them out. */
@@ -307,7 +298,7 @@ enum device_result replica_shadow_look(struct gpu *g, const struct replica *r, u
 {
     struct device_call call = {
         .kernel = KERNEL_SHADOW_CHECK, .rows = replica_rows(r), .shadow = replica_shadow(r)};
-    char *found = r->ranges[RANGE_CENTRE].base + found_at(r->dimension);
+    char *found = r->ranges[RANGE_CENTRE].base + shadow_sizes_of(r->dimension, 0).found_at;
     call.look.first = first;
     call.look.count = end - first;
     call.look.sums = sums_of(r);

@@ -196,6 +196,7 @@ static enum status take_memory(struct gpu *g, const struct server_options *o, st
     g->replicas.bytes_max = budget - slab;
     g->replicas.range_bytes_max = d->memory_bytes;
     d->budget_bytes = budget;
+    d->piece_bytes = g->ops->range_piece(g->device);
     d->memory_free_bytes = free_bytes;
     atomic_store(&g->share->usage.slab_bytes, slab);
     atomic_store(&g->share->usage.largest_bytes, slab);

@@ -283,7 +283,9 @@ enum device_result upload_launch(struct gpu *g, struct task *t)
 void upload_finish(struct gpu *g, struct task *t)
 {
     if (t->result != RESULT_OK) return;
-    t->number = replica_bytes(t->replica) + replica_shared(t->replica);
+    /* Codes beside rows come and go by themselves (replica_shadow_tell). */
+    t->number =
+        replica_bytes(t->replica) - replica_shadow_bytes(t->replica) + replica_shared(t->replica);
     struct share_usage *usage = &g->share->usage;
     atomic_fetch_add_explicit(&usage->uploads, 1, memory_order_relaxed);
     for (uint32_t i = 0; i < t->in.move_count; i++)

@@ -53,6 +53,7 @@ struct share_device {
     uint32_t direct_dimension; /* of the longest query that travels with a launch; 0: none does */
     uint64_t memory_bytes, memory_free_bytes; /* at start */
     uint64_t budget_bytes; /* the most that replicas and requests may take together */
+    uint64_t piece_bytes;  /* VRAM of replicas is mapped in multiples of this; 0: of any size */
     uint8_t ecc, managed, concurrent_managed, virtual_memory, simulated;
     uint8_t reserved[7];
 };

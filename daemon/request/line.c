@@ -60,6 +60,8 @@ void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns)
     j->in_line = true;
     p->in_line++;
     stats_decided(&p->stats, clock_read_ns(p->clock) - now_ns);
+    bool faster = p->scheduler.settings.floors_only || t->gpu_ns < t->cpu_ns;
+    if (t->reason == REASON_VRAM_PRESSURE && t->gpu_ns && faster) replicas_miss_rows(p->gpu, j);
     if (!wants_replica) return;
     replicas_put_together(p->gpu, j);
     for (uint32_t i = 0; i < JOB_OPERANDS; i++)

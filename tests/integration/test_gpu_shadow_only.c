@@ -172,3 +172,148 @@ Test(gpu_shadow_only, the_process_is_killed, .timeout = 900)
     ea_result_free(&first);
     close_large(&l);
 }
+
+/* ---------------------------------------------------------------- rivals */
+
+enum { RIVALS = 4, RIVAL_ROWS = 4000, STILL = 30 };
+
+/* Four collections of 4 MB each, of which the budget has room for one; and for the codes of all. */
+struct rivals {
+    struct gpu_scene s;
+    float *values, queries[D];
+    uint64_t ids[RIVAL_ROWS];
+    ea_result want[RIVALS];
+};
+
+static const char *rival_name(int i)
+{
+    static const char *const names[RIVALS] = {"one", "two", "three", "four"};
+    return names[i];
+}
+
+static ea_result ask_rival(const struct rivals *r, int i)
+{
+    ea_result got = {0};
+    ea_knn_question q = {.collection = rival_name(i),
+                         .queries = r->queries,
+                         .query_count = 1,
+                         .dimension = D,
+                         .k = K};
+    cr_assert_eq(ea_knn(r->s.a, &q, &got), EA_OK, "%s", ea_error_text(r->s.a));
+    return got;
+}
+
+static void open_rivals(struct rivals *r)
+{
+    r->values = malloc((size_t)RIVAL_ROWS * D * sizeof *r->values);
+    gpu_scene_open(&r->s, "vram_mib=64 strict=1",
+                   (const char *[]){"gpu.memory_mib=8", "gpu.force=none", "sched.predict=false",
+                                    "sched.success_percent=0", "sched.probe_percent=0",
+                                    "gpu.heartbeat_ms=10000", "gpu.job_ms=60000", NULL});
+    gpu_scene_await(&r->s, EA_GPU_READY);
+    reference_fill(99, r->queries, D);
+    for (int i = 0; i < RIVALS; i++) {
+        reference_fill(10 + (uint64_t)i, r->values, (size_t)RIVAL_ROWS * D);
+        for (uint64_t n = 0; n < RIVAL_ROWS; n++)
+            r->ids[n] = n * 7 + (uint64_t)i;
+        cr_assert_eq(ea_collection_create(r->s.a, rival_name(i), D, EA_COSINE, NULL), EA_OK);
+        ea_rows rows = {.collection = rival_name(i),
+                        .ids = r->ids,
+                        .rows = r->values,
+                        .count = RIVAL_ROWS,
+                        .dimension = D};
+        cr_assert_eq(ea_upsert(r->s.a, &rows, NULL), EA_OK);
+        r->want[i] = ask_rival(r, i);
+        cr_assert_eq(r->want[i].meta->backend, EA_BACKEND_CPU, "there is no replica yet");
+        struct reference_rows all = {D, REFERENCE_COSINE, RIVAL_ROWS, r->values, r->ids};
+        uint64_t ids[K];
+        float scores[K];
+        reference_knn(&all, r->queries, K, NULL, NULL, ids, scores);
+        cr_assert_eq(memcmp(r->want[i].ids, ids, sizeof ids), 0);
+        cr_assert_eq(memcmp(r->want[i].scores, scores, sizeof scores), 0);
+    }
+}
+
+static void close_rivals(struct rivals *r)
+{
+    for (int i = 0; i < RIVALS; i++)
+        ea_result_free(&r->want[i]);
+    free(r->values);
+    gpu_scene_close(&r->s);
+}
+
+/* Asks each once. Returns how many a card answered, *alone of them from codes alone. */
+static int ask_all(const struct rivals *r, int *alone)
+{
+    int on_card = 0;
+    *alone = 0;
+    for (int i = 0; i < RIVALS; i++) {
+        ea_result got = ask_rival(r, i);
+        cr_assert_eq(memcmp(got.ids, r->want[i].ids, K * sizeof *got.ids), 0);
+        cr_assert_eq(memcmp(got.scores, r->want[i].scores, K * sizeof *got.scores), 0);
+        on_card += got.meta->backend == EA_BACKEND_GPU;
+        *alone += got.meta->reason == EA_REASON_SHADOW_ONLY;
+        ea_result_free(&got);
+    }
+    return on_card;
+}
+
+/* Round and round: what would cost others their rows has its codes alone there, and nothing is
+ * uploaded any more. */
+Test(gpu_shadow_only, rivals_do_not_evict_each_other, .timeout = 900)
+{
+    static struct rivals r;
+    int64_t until = give_up_ms();
+    uint64_t uploads = UINT64_MAX;
+    int alone = 0;
+    open_rivals(&r);
+    for (int still = 0; still < STILL; still++) {
+        bool all = ask_all(&r, &alone) == RIVALS;
+        ea_gpu_stats g = gpu_scene_stats(r.s.a);
+        cr_assert(now_ms() < until, "%llu uploads, %llu evictions", (unsigned long long)g.uploads,
+                  (unsigned long long)g.evictions);
+        cr_assert_leq(g.replica_bytes, 8u << 20);
+        if (!all || g.uploads != uploads) still = 0;
+        if (!all) wait_ms(2);
+        uploads = g.uploads;
+    }
+    cr_assert_geq(alone, RIVALS - 1);
+    ea_explanation e;
+    cr_assert_eq(ea_explain(r.s.a, RIVALS, &e), EA_OK);
+    int told = 0;
+    for (uint32_t i = 0; i < e.decision_count; i++)
+        told += e.decisions[i].reason == EA_REASON_SHADOW_ONLY;
+    cr_assert_eq(told, alone);
+    close_rivals(&r);
+}
+
+/* One of them is asked for all its scores: those are the card's, too, once it has the rows. */
+Test(gpu_shadow_only, a_rival_that_needs_rows_gets_them, .timeout = 900)
+{
+    static struct rivals r;
+    static const float threshold = 0.2f;
+    int64_t until = give_up_ms();
+    int alone = 0;
+    open_rivals(&r);
+    while (ask_all(&r, &alone) < RIVALS || alone < RIVALS - 1) {
+        cr_assert(now_ms() < until);
+        wait_ms(2);
+    }
+    for (int i = RIVALS - 2; i < RIVALS; i++) {
+        ea_similarity_question q = {.collection = rival_name(i),
+                                    .queries = r.queries,
+                                    .query_count = 1,
+                                    .dimension = D,
+                                    .threshold = &threshold};
+        for (bool on_card = false; !on_card;) {
+            ea_result got = {0};
+            cr_assert_eq(ea_similarity(r.s.a, &q, &got), EA_OK, "%s", ea_error_text(r.s.a));
+            on_card = got.meta->backend == EA_BACKEND_GPU;
+            cr_assert(now_ms() < until, "%s", ea_reason_name(got.meta->reason));
+            ea_result_free(&got);
+            if (!on_card) wait_ms(2);
+        }
+    }
+    ask_all(&r, &alone);
+    close_rivals(&r);
+}

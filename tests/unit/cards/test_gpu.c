@@ -229,6 +229,7 @@ Test(gpu, tells_of_a_replicas_rows_in_int8)
     drop_job(j);
     struct share_shadow *s = &processes[0]->share->shadow_of[o.replica % SHARE_SHADOWS];
     cr_assert_eq(replica_info(h.gpu, of).shadow.rows, 0);
+    const uint64_t without = replica_info(h.gpu, of).bytes;
     const double losts[] = {0.004, -1, NAN, INFINITY, 1e300};
     for (size_t i = 0; i < sizeof losts / sizeof *losts; i++) {
         uint64_t bits;
@@ -241,11 +242,15 @@ Test(gpu, tells_of_a_replicas_rows_in_int8)
         atomic_store(&s->rests, 64);
         struct shadow_info told = replica_info(h.gpu, of).shadow;
         cr_assert(told.rows == 90 && told.bytes == 4096 && told.rests == 64);
+        cr_assert_eq(replica_info(h.gpu, of).bytes, without + 4096);
+        cr_assert_eq(replicas_space_bytes(h.gpu, h.space), without + 4096);
         cr_assert(i ? told.age_ns == 0 : told.age_ns > 0);
         cr_assert_eq(told.lost, i ? 0 : 0.004);
     }
-    atomic_store(&s->rows, 0);
+    atomic_store(&s->rows, 0); /* it was evicted, and that without an upload */
     cr_assert_eq(replica_info(h.gpu, of).shadow.bytes, 0);
+    cr_assert_eq(replica_info(h.gpu, of).bytes, without);
+    cr_assert_eq(replicas_space_bytes(h.gpu, h.space), without);
     atomic_store(&s->rows, 90);
     atomic_store(&s->replica, o.replica + SHARE_SHADOWS); /* another's */
     cr_assert_eq(replica_info(h.gpu, of).shadow.rows, 0);

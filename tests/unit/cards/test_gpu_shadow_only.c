@@ -221,6 +221,128 @@ Test(gpu_shadow_only, rows_that_fit_again_come_back)
     close_house(&h);
 }
 
+/* Of the house's two collections the other one: h->collection is whose turn it is. */
+static void turn_to(struct house *h, struct collection *c)
+{
+    h->collection = c;
+}
+
+static struct collection *make_rival(struct house *h)
+{
+    struct collection *first = h->collection, *rival;
+    cr_assert_eq(store_collection_create(h->store, h->space, "rival", DIMENSION, METRIC_COSINE,
+                                         NULL, &rival),
+                 STATUS_OK);
+    turn_to(h, rival);
+    upsert(h, 0, ROWS);
+    turn_to(h, first);
+    return rival;
+}
+
+static enum reason ask_in_vain(struct house *h)
+{
+    struct job *j = make_knn(h);
+    cr_assert_eq(h->gpu->ops->submit(h->gpu, j), STATUS_UNAVAILABLE);
+    enum reason why = j->gpu.gave_up;
+    drop_job(j);
+    return why;
+}
+
+/* Each fits alone, both do not: the second one's rows would cost the first one its own. */
+Test(gpu_shadow_only, leaves_rows_that_are_in_use)
+{
+    struct house h;
+    open_house(&h, "0");
+    h.stopped_ns = clock_now_ns();
+    struct collection *first = h.collection, *rival = make_rival(&h);
+    processes[0]->share->device.budget_bytes = ROWS * ROW_BYTES * 3 / 2;
+    cr_assert_not(builds_without_rows(&h));
+    turn_to(&h, rival);
+    cr_assert(builds_without_rows(&h), "the first one is in use");
+    for (int i = 0; i < 5; i++) {
+        h.stopped_ns += UINT64_C(3000000000);
+        for (int of = 0; of < 2; of++) {
+            turn_to(&h, of ? rival : first);
+            struct job *j = make_knn(&h);
+            cr_assert_eq(replica_is_shadow_only(h.gpu, j), of == 1, "both stay as they are");
+            submit(&h, j);
+            struct order o = next_order(processes[0]);
+            cr_assert_eq(o.kind, ORDER_RUN);
+            end(&h, j, &o);
+        }
+    }
+    /* Nobody asks the first one any more. */
+    h.stopped_ns += UINT64_C(11000000000);
+    turn_to(&h, rival);
+    cr_assert_eq(ask_in_vain(&h), REASON_PREDICTED_SLOWER);
+    cr_assert_not(builds_without_rows(&h));
+    close_house(&h);
+}
+
+/* What cannot be answered from codes gets the rows, and who loses its own for that has codes. */
+Test(gpu_shadow_only, gives_way_to_who_needs_rows)
+{
+    struct house h;
+    open_house(&h, "0");
+    h.stopped_ns = clock_now_ns();
+    struct collection *rival = make_rival(&h);
+    processes[0]->share->device.budget_bytes = ROWS * ROW_BYTES * 3 / 2;
+    cr_assert_not(builds_without_rows(&h));
+    turn_to(&h, rival);
+    cr_assert(builds_without_rows(&h));
+    struct job *j = make_knn(&h); /* which codes answer */
+    replicas_miss_rows(h.gpu, j);
+    cr_assert(replica_is_shadow_only(h.gpu, j));
+    drop_job(j);
+    j = make_job(&h, OPERATION_SIMILARITY);
+    cr_assert(replicas_of_job(h.gpu, j).refused);
+    replicas_miss_rows(h.gpu, j);
+    cr_assert_not(replicas_of_job(h.gpu, j).refused);
+    drop_job(j);
+    cr_assert_not(builds_without_rows(&h));
+    close_house(&h);
+}
+
+/* Codes for which a card has no use, as of too few rows, are not tried again at once. */
+Test(gpu_shadow_only, is_of_no_use_there)
+{
+    struct house h;
+    open_house(&h, "0");
+    h.stopped_ns = clock_now_ns();
+    struct collection *rival = make_rival(&h);
+    processes[0]->share->device.budget_bytes = ROWS * ROW_BYTES * 3 / 2;
+    cr_assert_not(builds_without_rows(&h));
+    turn_to(&h, rival);
+    struct job *j = make_job(&h, OPERATION_UPLOAD);
+    submit(&h, j);
+    struct order o = next_order(processes[0]);
+    cr_assert(o.kind == ORDER_UPLOAD && o.upload.shadow_only);
+    answer(processes[0], &o, RESULT_NO_MEMORY, 0);
+    expect_back(&h, j);
+    drop_job(j);
+    o = next_order(processes[0]);
+    cr_assert_eq(o.kind, ORDER_FORGET);
+    answer(processes[0], &o, RESULT_OK, 0);
+    cards_poll(h.gpu);
+    h.stopped_ns += UINT64_C(6000000000);
+    cr_assert_not(builds_without_rows(&h));
+    close_house(&h);
+}
+
+/* In pieces so large that codes, in seven ranges, take as much as rows in three. */
+Test(gpu_shadow_only, is_not_where_it_saves_nothing)
+{
+    struct house h;
+    open_house(&h, "0");
+    struct collection *rival = make_rival(&h);
+    processes[0]->share->device.budget_bytes = ROWS * ROW_BYTES * 3 / 2;
+    processes[0]->share->device.piece_bytes = 1 << 20;
+    cr_assert_not(builds_without_rows(&h));
+    turn_to(&h, rival);
+    cr_assert_not(builds_without_rows(&h));
+    close_house(&h);
+}
+
 Test(gpu_shadow_only, no_memory_for_a_table)
 {
     struct house h;
