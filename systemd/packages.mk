@@ -24,9 +24,10 @@ deb:
 	    $(if $(NVCC),CUDA=1 NVCC=$(NVCC) $(if $(ALL_ARCH),,CUDA_ARCH="$(CUDA_ARCH)"),CUDA=0)
 	$(Q)systemd/deb-check $(DEB)
 
-## system-test: the packages and the unit on a Debian that boots in a container (root, network)
+## system-test: the packages and the unit on a Debian that boots in a container, and an image
 system-test:
 	@.ci/install-deps system
 	$(if $(wildcard $(DEB)/*.changes),,$(SUBMAKE) deb)
 	$(Q)tests/system/system_test --debs $(DEB) $(if $(ONLY),--only '$(ONLY)')
+	$(if $(ONLY),,$(Q)tests/system/image_test)
 .PHONY: dist dist-check deb system-test

@@ -40,6 +40,7 @@ for file in bin/engram-acceld bin/engram-accel-gpu bin/engram-accel include/engr
     share/fish/vendor_completions.d/engram-accel.fish \
     share/doc/engram-accel/examples/prometheus/engram-accel.rules.yml \
     share/doc/engram-accel/examples/grafana/engram-accel.json \
+    share/doc/engram-accel/examples/kubernetes/engram-accel.yaml \
     share/doc/engram-accel/examples/restart-steps.conf; do
     [ -s "$root/$file" ] || { echo "run_install: $file is missing"; exit 1; }
 done
