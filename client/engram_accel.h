@@ -20,6 +20,7 @@
  *   engram_accel_recall.h   recall, completion of partial vectors
  *   engram_accel_covariance.h  means and covariances
  *   engram_accel_objects.h  what is the same for collections, graphs and attractors: swaps
+ *   engram_accel_persist.h   snapshots of the data
  *   engram_accel_progress.h  how far long requests are
  *
  * Questions: a call with many parameters takes them in a struct. A member that is not named is 0,
@@ -105,6 +106,7 @@ typedef struct ea_sizes {
     size_t slow_request;
     size_t swapped;
     size_t memory_content, memory_space, memory_pool;
+    size_t save_options, saved;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -309,6 +311,7 @@ EA_API ea_status ea_ping_send(ea_client *c, const ea_send_options *how, uint64_t
 #include "engram_accel_graph.h"
 #include "engram_accel_hrr.h"
 #include "engram_accel_objects.h"
+#include "engram_accel_persist.h"
 #include "engram_accel_progress.h"
 #include "engram_accel_recall.h"
 #include "engram_accel_reports.h"
@@ -372,6 +375,8 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.memory_content = sizeof(ea_memory_content);
     s.memory_space = sizeof(ea_memory_space);
     s.memory_pool = sizeof(ea_memory_pool);
+    s.save_options = sizeof(ea_save_options);
+    s.saved = sizeof(ea_saved);
     return ea_open_sized(options, &s, out);
 }
 

@@ -19,7 +19,8 @@ typedef enum ea_phase {
     EA_PHASE_PAIRS = 6,    /* of a clustering: pairs of rows */
     EA_PHASE_MERGES = 7,   /* of a clustering; total is the most that there can be */
     EA_PHASE_SCORES = 8,   /* of a clustering */
-    EA_PHASE_REPLY = 9
+    EA_PHASE_REPLY = 9,
+    EA_PHASE_SAVING = 10 /* of a save: bytes of files, linked ones included */
 } ea_phase;
 EA_API const char *ea_phase_name(uint32_t phase); /* "merges"; "?" for an unknown one */
 

@@ -14,6 +14,7 @@ const char *ea_phase_name(uint32_t phase)
     case EA_PHASE_MERGES: return "merges";
     case EA_PHASE_SCORES: return "scores";
     case EA_PHASE_REPLY: return "reply";
+    case EA_PHASE_SAVING: return "saving";
     }
     return "?";
 }

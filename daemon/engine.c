@@ -52,7 +52,7 @@ struct engine {
     struct backend *cpu, *gpu;
     struct net net;
     struct pipeline *pipeline;
-    struct persist *persist; /* NULL: nothing is kept on the disk */
+    struct persist *persist;
     struct model_keeper *keeper;
     struct calibrate *calibrate;
     struct http *http; /* NULL: no metrics.listen */
@@ -359,9 +359,9 @@ static enum status build(struct engine *e, struct failure *f)
     if (!st) st = engine_memory_build(&e->config, e->kernels, &e->heap, &e->store, f);
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, f);
-    struct persist_options data = {&e->config, e->heap, e->store, e->kernels};
+    struct persist_options data = {&e->config, e->heap, e->store, e->kernels, wake_loop, e};
     if (!st) st = persist_start(&data, &e->persist, f);
-    if (!st && e->persist) pipeline_set_instance(e->pipeline, persist_instance(e->persist));
+    if (!st) pipeline_set_persist(e->pipeline, e->persist);
     if (!st) st = build_model(e, f);
     return st;
 }

@@ -122,6 +122,8 @@ struct config {
         persist_dir[CONFIG_TEXT_MAX]; /* persist.dir: "" = $STATE_DIRECTORY/snapshots, or nowhere */
     char persist_load[CONFIG_TEXT_MAX];       /* persist.load: require, salvage */
     char persist_key_file[CONFIG_TEXT_MAX];   /* persist.key_file: "" = manifests have no HMAC */
+    uint32_t persist_mib_per_s;               /* persist.mib_per_s: 0 = unlimited (live) */
+    uint32_t persist_every_s;                 /* persist.every_s: 3600; 0 = never (live) */
     uint32_t persist_keep;                    /* persist.keep: 2; 1..1000 (live) */
     bool persist_on_stop;                     /* persist.on_stop: true (live) */
     uint32_t batch_wait_us;                   /* batch.wait_us: 500; 0..1000000 (live) */

@@ -240,6 +240,13 @@ const struct config_key config_keys[] = {
     {.name = "persist.load", .type = CONFIG_CHOICE, .offset = AT(persist_load), .text = "require",
      .choices = "require salvage", .help = "What a damaged snapshot does: require stops the start; "
      "salvage takes an older one, or what is whole."},
+    {.name = "persist.every_s", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(persist_every_s), .max = 31536000, .number = 3600, .help = "Seconds from the end "
+     "of a snapshot to the next one, if anything has changed; 0 for none but at a stop and on "
+     "request."},
+    {.name = "persist.mib_per_s", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(persist_mib_per_s), .max = 1048576, .number = 0, .help = "MiB a second that a "
+     "snapshot writes at most while requests are served; 0 for as many as the disk takes."},
     {.name = "persist.on_stop", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(persist_on_stop),
      .number = true, .help = "Save a snapshot when the daemon stops."},
     {.name = "persist.keep", .type = CONFIG_NUMBER32, .live = true, .offset = AT(persist_keep),

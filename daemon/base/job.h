@@ -158,6 +158,7 @@ struct job_request {
     struct tensor kinds, factors; /* of nodes */
     struct tensor table;          /* spread: f(1) .. f(hops) */
     struct tensor mask;           /* complete: which numbers of the states are known */
+    struct tensor to, spaces;     /* save: a path; names, each ended by a 0; absent: all */
     struct tensor filter_ids;
     struct tensor filter_bitmap;
     uint64_t filter_bitmap_first;

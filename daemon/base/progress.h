@@ -21,6 +21,7 @@ enum progress_phase {
     PROGRESS_MERGES = 7,
     PROGRESS_SCORES = 8,
     PROGRESS_REPLY = 9,
+    PROGRESS_SAVING = 10,
 };
 
 struct job_progress {

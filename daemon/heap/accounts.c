@@ -63,7 +63,7 @@ struct account *account_make(struct accounts *a, uint32_t owner)
 
 void account_settle(struct accounts *a, struct account *account)
 {
-    if (account->bytes_used || account->bytes_max) return;
+    if (account->bytes_used || account->bytes_max || account->bytes_lent) return;
     uint64_t mask = a->places - 1, hole = (uint64_t)(account - a->table);
     /* Moves up the accounts behind the hole that a search could no longer reach. */
     for (uint64_t i = (hole + 1) & mask; a->table[i].owner; i = (i + 1) & mask) {

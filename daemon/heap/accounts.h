@@ -10,7 +10,8 @@
 struct account {
     uint32_t owner; /* 0: this place is empty */
     uint64_t bytes_used;
-    uint64_t bytes_max; /* 0: unlimited */
+    uint64_t bytes_max;  /* 0: unlimited */
+    uint64_t bytes_lent; /* that it may have beyond */
 };
 
 /* A table with open addressing, at most half full. All zero bytes are a valid, empty table. */
@@ -25,7 +26,7 @@ void accounts_finish(struct accounts *a);
 struct account *account_find(const struct accounts *a, uint32_t owner);
 struct account *account_make(struct accounts *a, uint32_t owner);
 
-/* Removes an account that has neither bytes nor a quota. */
+/* Removes an account that has neither bytes nor a quota, and is lent nothing. */
 void account_settle(struct accounts *a, struct account *account);
 
 #endif

@@ -89,7 +89,7 @@ static enum status charge(struct heap *h, uint32_t owner, uint64_t bytes, bool s
     if (!owner) return STATUS_OK;
     struct account *a = account_make(&h->accounts, owner);
     if (!a) return STATUS_RESOURCE_EXHAUSTED;
-    uint64_t bound = a->bytes_max - (stays ? a->bytes_max / REQUESTS_SHARE : 0);
+    uint64_t bound = a->bytes_max - (stays ? a->bytes_max / REQUESTS_SHARE : 0) + a->bytes_lent;
     bool fits = a->bytes_used <= bound && bytes <= bound - a->bytes_used;
     if (a->bytes_max && !fits && quota == QUOTA_BINDS) return STATUS_PERMISSION_DENIED;
     a->bytes_used += bytes;
@@ -339,7 +339,8 @@ enum status heap_fits(struct heap *h, uint64_t bytes, uint32_t owner)
     uint64_t bound = h->usage.bytes_max - (bytes > h->small_bytes_max ? h->reserve_bytes : 0);
     uint64_t used = h->usage.bytes_used;
     enum status st = used <= bound && bytes <= bound - used ? STATUS_OK : STATUS_RESOURCE_EXHAUSTED;
-    if (a && a->bytes_max && (a->bytes_used > a->bytes_max || bytes > a->bytes_max - a->bytes_used))
+    uint64_t quota = a ? a->bytes_max + a->bytes_lent : 0;
+    if (a && a->bytes_max && (a->bytes_used > quota || bytes > quota - a->bytes_used))
         st = STATUS_PERMISSION_DENIED;
     pthread_mutex_unlock(&h->lock);
     return st;
@@ -426,4 +427,23 @@ enum status heap_quota(struct heap *h, uint32_t owner, uint64_t bytes_max)
     }
     pthread_mutex_unlock(&h->lock);
     return a || !bytes_max ? STATUS_OK : STATUS_RESOURCE_EXHAUSTED;
+}
+
+void heap_lend(struct heap *h, uint32_t owner, uint64_t bytes)
+{
+    pthread_mutex_lock(&h->lock);
+    struct account *a = account_make(&h->accounts, owner);
+    if (a) a->bytes_lent += bytes;
+    pthread_mutex_unlock(&h->lock);
+}
+
+void heap_lend_end(struct heap *h, uint32_t owner, uint64_t bytes)
+{
+    pthread_mutex_lock(&h->lock);
+    struct account *a = account_find(&h->accounts, owner);
+    if (a) {
+        a->bytes_lent -= bytes < a->bytes_lent ? bytes : a->bytes_lent;
+        account_settle(&h->accounts, a);
+    }
+    pthread_mutex_unlock(&h->lock);
 }

@@ -106,6 +106,10 @@ uint64_t heap_room_bytes(struct heap *h);
  * first. heap_take_fresh leaves a sixteenth of it to requests. Blocks already in use stay.
  * RESOURCE_EXHAUSTED: no memory to note the quota. */
 enum status heap_quota(struct heap *h, uint32_t owner, uint64_t bytes_max);
+/* Lets an owner (not 0) have so many bytes beyond its quota, until heap_lend_end takes them back:
+ * for pages that others keep. Where there is no memory to note it, nothing is lent. */
+void heap_lend(struct heap *h, uint32_t owner, uint64_t bytes);
+void heap_lend_end(struct heap *h, uint32_t owner, uint64_t bytes);
 /* Returns an owner's (not 0) bytes in use, counted in the same way. */
 uint64_t heap_owner_bytes(struct heap *h, uint32_t owner);
 /* Returns the most that the owner may have: its quota, or the heap's bound. */

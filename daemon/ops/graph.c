@@ -107,12 +107,13 @@ static enum status remove_nodes_plan(struct job *j)
 
 /* ---- drop ---- */
 
-/* Frees the pages, the slow part of a drop; the pipeline destroys the rest of the graph. */
+/* Frees the pages, the slow part of a drop; the pipeline destroys the rest of the graph. What a
+ * snapshot reads stays. */
 static void drop_part(struct job *j, uint32_t part, uint32_t worker)
 {
     j->result.counts[0] = graph_nodes(j->graph);
     j->result.counts[1] = graph_edges(j->graph);
-    graph_clear(graph_of(j));
+    if (!resident_is_saved(j->resident)) graph_clear(graph_of(j));
 }
 
 static enum status drop_plan(struct job *j)

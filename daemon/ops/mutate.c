@@ -67,11 +67,12 @@ static enum status delete_plan(struct job *j)
 
 /* ---- drop ---- */
 
-/* Frees the pages, the slow part of a drop; the pipeline destroys the rest of the collection. */
+/* Frees the pages, the slow part of a drop; the pipeline destroys the rest of the collection. What
+ * a snapshot reads stays. */
 static void drop_part(struct job *j, uint32_t part, uint32_t worker)
 {
     j->result.counts[0] = collection_rows(j->collection);
-    collection_clear(collection_of(j));
+    if (!resident_is_saved(j->resident)) collection_clear(collection_of(j));
 }
 
 static enum status drop_plan(struct job *j)

@@ -149,6 +149,34 @@ void folder_close(struct folder *folder)
     folder->lock = folder->fd = -1;
 }
 
+enum status folder_try(const char *path, struct folder *out, struct failure *f)
+{
+    struct folder folder = {.fd = -1, .lock = -1};
+    if (strlen(path) >= sizeof folder.path)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM, "the path is too long");
+    strcpy(folder.path, path);
+    if (access(path, F_OK) && errno == ENOENT) {
+        char *last = strrchr(folder.path, '/');
+        if (last) last[last == folder.path] = 0;
+    }
+    folder.fd = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder.fd < 0) return refuse(folder.path, "cannot be opened", errno, f);
+    if (faccessat(folder.fd, ".", W_OK, AT_EACCESS)) {
+        enum status st = refuse(folder.path, "cannot be written to", errno, f);
+        close(folder.fd);
+        return st;
+    }
+    *out = folder;
+    return STATUS_OK;
+}
+
+bool folder_is_same(const struct folder *folder, const char *path)
+{
+    struct stat a, b;
+    return !fstat(folder->fd, &a) && !stat(path, &b) && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
 /* Twelve digits or more, and nothing else; no number is 0. */
 static bool is_snapshot(const char *name, uint64_t *number)
 {

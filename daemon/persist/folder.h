@@ -25,6 +25,11 @@ struct folder {
 /* Makes it if only its last part is missing, locks it, and removes what was being written. */
 enum status folder_open(const char *path, struct folder *out, struct failure *f);
 void folder_close(struct folder *folder);
+/* Whether folder_open could be, as far as can be said without changing anything; *out, not locked,
+ * is that folder, or the one that it would be made in. */
+enum status folder_try(const char *path, struct folder *out, struct failure *f);
+/* True if path is the folder. */
+bool folder_is_same(const struct folder *folder, const char *path);
 
 /* The numbers of all snapshots, the largest first; *numbers from malloc. fd: of the folder. */
 enum status folder_list(int fd, uint64_t **numbers, uint64_t *count, struct failure *f);

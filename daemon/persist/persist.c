@@ -1,5 +1,6 @@
 #include "daemon/persist/persist.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,21 +14,9 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
-#include "daemon/persist/folder.h"
 #include "daemon/persist/load.h"
-#include "daemon/persist/save.h"
+#include "daemon/persist/persist_inside.h"
 #include "daemon/store/restore.h"
-
-struct persist {
-    struct persist_options options;
-    struct folder folder;
-    struct manifest_key key;
-    uint64_t instance, generation;
-    uint64_t number;      /* of the last snapshot that was loaded or written; 0: none */
-    uint64_t number_next; /* above all that there are */
-    struct manifest last; /* what is in it */
-    bool linkable;        /* it is whole, and objects of its versions are what they were */
-};
 
 /* ---------------------------------------------------------------- life */
 
@@ -49,14 +38,14 @@ enum status persist_create(const struct persist_options *options, struct persist
 {
     char path[4096];
     struct failure why = {0};
+    bool keeps = choose_path(options->config, path, sizeof path);
     *out = NULL;
-    if (!choose_path(options->config, path, sizeof path)) return STATUS_OK;
     struct persist *p = fault_here("persist: struct") ? NULL : calloc(1, sizeof *p);
     if (!p) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "persist: no memory");
     p->options = *options;
     p->folder.fd = p->folder.lock = -1;
     enum status st = load_key(options->config->persist_key_file, &p->key, f);
-    if (!st && (st = folder_open(path, &p->folder, &why)))
+    if (!st && keeps && (st = folder_open(path, &p->folder, &why)))
         failure_set(f, st, why.detail, "persist.dir: %.200s", why.text);
     if (st)
         persist_destroy(p);
@@ -68,9 +57,15 @@ enum status persist_create(const struct persist_options *options, struct persist
 void persist_destroy(struct persist *p)
 {
     if (!p) return;
+    assert(!p->background);
     manifest_free(&p->last);
     folder_close(&p->folder);
     free(p);
+}
+
+bool persist_keeps(const struct persist *p)
+{
+    return p->folder.fd >= 0;
 }
 
 uint64_t persist_instance(const struct persist *p)
@@ -188,6 +183,7 @@ enum status persist_load(struct persist *p, struct failure *f)
 {
     uint64_t *numbers = NULL, count = 0;
     struct failure why = {0};
+    if (!persist_keeps(p)) return STATUS_OK;
     enum status st = folder_list(p->folder.fd, &numbers, &count, &why);
     if (!st) st = load_newest(p, numbers, count, &why);
     uint64_t newest = count ? numbers[0] : 0;
@@ -202,36 +198,46 @@ enum status persist_load(struct persist *p, struct failure *f)
 
 /* ---------------------------------------------------------------- saving */
 
-enum status persist_save(struct persist *p, bool complete, struct failure *f)
+void persist_prepare(const struct persist *p, struct save *s)
 {
-    struct manifest m = {0};
-    uint64_t began_ns = clock_now_ns();
-    struct save s = {
+    *s = (struct save){
         .folder = &p->folder,
         .number = p->number_next,
         .key = &p->key,
         .about = {.instance = p->instance,
                   .generation = p->generation,
                   .version = store_last_version(p->options.store),
-                  .saved_s = (uint64_t)time(NULL),
-                  .complete = complete},
+                  .saved_s = (uint64_t)time(NULL)},
         .last_number = p->linkable ? p->number : 0,
         .last = p->linkable ? &p->last : NULL,
     };
+}
+
+void persist_take(struct persist *p, struct manifest *m)
+{
+    manifest_free(&p->last);
+    p->last = *m;
+    p->linkable = true;
+    p->number = p->number_next++;
+    *m = (struct manifest){0};
+}
+
+enum status persist_save(struct persist *p, bool complete, struct failure *f)
+{
+    struct manifest m = {0};
+    struct save s;
+    struct save_meter meter = {0};
+    uint64_t began_ns = clock_now_ns();
+    persist_prepare(p, &s);
+    s.about.complete = complete;
+    s.meter = &meter;
     enum status st = save_list(p->options.store, p->options.kernels, &s.items, &s.count, f);
     if (!st) st = save_write(&s, &m, f);
     free(s.items);
     if (st) return st;
-    manifest_free(&p->last);
-    p->last = m;
-    p->linkable = true;
-    p->number = p->number_next++;
+    persist_take(p, &m);
     folder_prune(&p->folder, p->options.config->persist_keep);
-    log_info("persist: saved %" PRIu64 " objects, %llu MiB of which %llu are unchanged, in "
-             "%.100s/snapshot-%012" PRIu64 " in %.1f s",
-             m.object_count, (unsigned long long)(s.all_bytes >> 20),
-             (unsigned long long)(s.linked_bytes >> 20), p->folder.path, p->number,
-             (double)(clock_now_ns() - began_ns) * 1e-9);
+    save_log(&s, &p->folder, p->number, began_ns);
     return STATUS_OK;
 }
 
@@ -239,12 +245,13 @@ enum status persist_start(const struct persist_options *options, struct persist 
                           struct failure *f)
 {
     enum status st = persist_create(options, out, f);
-    return st || !*out ? st : persist_load(*out, f);
+    return st ? st : persist_load(*out, f);
 }
 
 void persist_stop(struct persist *p, bool complete)
 {
     struct failure f = {0};
-    if (p && p->options.config->persist_on_stop && persist_save(p, complete, &f))
+    if (p && persist_keeps(p) && p->options.config->persist_on_stop &&
+        persist_save(p, complete, &f))
         log_error("persist: not saved, and what was saved before is kept: %s", f.text);
 }

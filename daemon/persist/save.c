@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
+#include "daemon/base/log.h"
 #include "daemon/persist/save_arrays.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
@@ -49,6 +51,7 @@ static uint64_t list_collections(struct store *s, struct space *space, struct sa
     for (bool more = true; more;) {
         size_t n = store_collection_list(s, space, after, found, LIST_STEP, &more);
         for (size_t i = 0; i < n; i++, count++) {
+            items[count].resident = collection_resident(found[i]);
             items[count].collection = collection_now(found[i]);
             save_describe(&items[count], collection_resident(found[i]));
         }
@@ -65,6 +68,7 @@ static uint64_t list_graphs(struct store *s, struct space *space, struct save_it
     for (bool more = true; more;) {
         size_t n = store_graph_list(s, space, after, found, LIST_STEP, &more);
         for (size_t i = 0; i < n; i++, count++) {
+            items[count].resident = graph_resident(found[i]);
             items[count].graph = graph_now(found[i]);
             save_describe(&items[count], graph_resident(found[i]));
         }
@@ -82,8 +86,9 @@ static uint64_t list_attractors(struct store *s, struct space *space,
     for (bool more = true; more;) {
         size_t n = store_attractor_list(s, space, after, found, LIST_STEP, &more);
         for (size_t i = 0; i < n; i++, count++) {
+            items[count].resident = attractor_resident(found[i]);
             items[count].attractor = attractor_now(found[i]);
-            if (attractor_is_first(items[count].attractor))
+            if (kernels && attractor_is_first(items[count].attractor))
                 attractor_make_all(found[i], attractor_choose(kernels->name));
             save_describe(&items[count], attractor_resident(found[i]));
         }
@@ -168,11 +173,12 @@ static bool link_object(const struct save *s, int last, int to, struct snapshot_
 
 /* ---------------------------------------------------------------- writing */
 
-static enum status check_room(const struct save *s, struct failure *f)
+enum status save_check_room(const struct save *s, uint64_t *out, struct failure *f)
 {
     uint64_t bytes = 0, room = folder_free_bytes(s->folder);
     for (uint64_t i = 0; i < s->count; i++)
         if (!find_same(s, &s->items[i].object)) bytes += snapshot_object_bytes(&s->items[i].object);
+    if (out) *out = bytes;
     if (bytes <= room) return STATUS_OK;
     return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_SYSTEM,
                        "%.100s: %" PRIu64 " MiB are to be written and %" PRIu64 " MiB are free",
@@ -185,12 +191,17 @@ static enum status write_objects(struct save *s, int last, int to, struct failur
     for (uint64_t i = 0; !st && i < s->count; i++) {
         struct snapshot_object *o = &s->items[i].object;
         uint64_t bytes = snapshot_object_bytes(o);
-        if (link_object(s, last, to, o)) {
-            atomic_fetch_add(&s->done_bytes, bytes);
-            atomic_fetch_add(&s->linked_bytes, bytes);
+        if (atomic_load(&s->meter->stop)) {
+            st = failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "the save was given up");
+        } else if (link_object(s, last, to, o)) {
+            atomic_fetch_add(&s->meter->done_bytes, bytes);
+            atomic_fetch_add(&s->meter->linked_bytes, bytes);
         } else {
-            st = save_arrays(to, &s->items[i], &s->done_bytes, f);
+            st = save_arrays(to, &s->items[i], s->meter, f);
         }
+        if (st) break;
+        atomic_store(&s->meter->objects, i + 1);
+        if (s->object_done) s->object_done(s->owner);
     }
     return st;
 }
@@ -224,8 +235,8 @@ enum status save_write(struct save *s, struct manifest *out, struct failure *f)
         snapshot_name_files(&s->items[i].object, i + 1);
         all += snapshot_object_bytes(&s->items[i].object);
     }
-    atomic_store(&s->all_bytes, all);
-    enum status st = check_room(s, f);
+    atomic_store(&s->meter->all_bytes, all);
+    enum status st = save_check_room(s, NULL, f);
     if (!st) st = folder_begin(s->folder, s->number, &to, f);
     if (!st) {
         if (s->last_number) last = folder_open_snapshot(s->folder->fd, s->last_number);
@@ -241,4 +252,13 @@ enum status save_write(struct save *s, struct manifest *out, struct failure *f)
             array_entry_free(&s->items[i].object.files[k]);
     if (!st) *out = m;
     return st;
+}
+
+void save_log(const struct save *s, const struct folder *folder, uint64_t number, uint64_t began_ns)
+{
+    log_info("persist: saved %" PRIu64 " objects, %llu MiB of which %llu are unchanged, in "
+             "%.100s/snapshot-%012" PRIu64 " in %.1f s",
+             s->count, (unsigned long long)(s->meter->all_bytes >> 20),
+             (unsigned long long)(s->meter->linked_bytes >> 20), folder->path, number,
+             (double)(clock_now_ns() - began_ns) * 1e-9);
 }

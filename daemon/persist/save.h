@@ -3,24 +3,23 @@
  * Owner:  the caller.
  * Thread: save_list: the loop, the only user of the store; save_write: any, and it waits for the
  *         disk.
- * Errors: as array_file.h and folder.h say; what was begun is removed. */
+ * Errors: as save_arrays.h and folder.h say; what was begun is removed. */
 #ifndef ENGRAM_PERSIST_SAVE_H
 #define ENGRAM_PERSIST_SAVE_H
-
-#include <stdatomic.h>
 
 #include "daemon/persist/folder.h"
 #include "daemon/persist/save_item.h"
 
 /* Describes a resident as one of its editions has it; the others are NULL. */
 void save_describe(struct save_item *item, const struct resident *r);
-/* All residents as they are now, none of which a writer has; *items from malloc. Weights of
- * attractors that nobody has made yet are made. */
+/* All residents as they are now; *items from malloc, sorted by space, kind and name. kernels: no
+ * writer has any, and weights of attractors that nobody has made yet are made; NULL: they are
+ * not. */
 enum status save_list(struct store *s, const struct vector_kernels *kernels,
                       struct save_item **items, uint64_t *count, struct failure *f);
 
 struct save {
-    struct folder *folder;
+    const struct folder *folder;
     uint64_t number;
     const struct manifest_key *key;
     struct save_item *items;
@@ -29,9 +28,16 @@ struct save {
     /* Where unchanged objects are linked from: a snapshot that is whole, and what is in it. */
     uint64_t last_number; /* 0: none */
     const struct manifest *last;
-    atomic_ullong done_bytes, all_bytes; /* to be read by others */
-    atomic_ullong linked_bytes;
+    struct save_meter *meter;
+    void (*object_done)(void *owner); /* called after each; NULL: nobody */
+    void *owner;
 };
+/* Whether there is room for it, by its size; *bytes: what is to be written, without what may be
+ * linked. */
+enum status save_check_room(const struct save *s, uint64_t *bytes, struct failure *f);
+/* A line for the log. */
+void save_log(const struct save *s, const struct folder *folder, uint64_t number,
+              uint64_t began_ns);
 /* Writes the snapshot. *out: what it holds. */
 enum status save_write(struct save *s, struct manifest *out, struct failure *f);
 

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/store/attractor.h"
 
@@ -15,13 +17,43 @@ struct source {
     char *room;
     size_t used;
     struct array_file *file;
-    atomic_ullong *done;
+    struct save_meter *meter;
 };
+
+static bool is_stopped(const struct save_meter *m)
+{
+    return atomic_load_explicit(&m->stop, memory_order_relaxed);
+}
+
+/* Waits until so many bytes more may be written; the rate may change meanwhile. */
+static void pace(struct save_meter *m, uint64_t bytes)
+{
+    enum { NAP_NS = 10000000, SECOND_NS = 1000000000 };
+    uint64_t now_ns = clock_now_ns(), left = bytes;
+    if (m->paced_ns < now_ns) m->paced_ns = now_ns;
+    for (uint64_t rate; left && (rate = atomic_load(&m->rate)) && !is_stopped(m);) {
+        uint64_t step = rate / 100 + 1 < left ? rate / 100 + 1 : left;
+        m->paced_ns += step * SECOND_NS / rate;
+        left -= step;
+        while ((now_ns = clock_now_ns()) < m->paced_ns && atomic_load(&m->rate) && !is_stopped(m)) {
+            uint64_t ns = m->paced_ns - now_ns < NAP_NS ? m->paced_ns - now_ns : NAP_NS;
+            nanosleep(&(struct timespec){0, (long)ns}, NULL);
+        }
+    }
+}
 
 static enum status put(struct source *s, const void *data, uint64_t bytes, struct failure *f)
 {
-    enum status st = array_write(s->file, data, bytes, f);
-    atomic_fetch_add_explicit(s->done, bytes, memory_order_relaxed);
+    const char *from = data;
+    enum status st = STATUS_OK;
+    for (uint64_t n; !st && bytes; bytes -= n, from += n) {
+        n = bytes < ROOM_BYTES ? bytes : ROOM_BYTES;
+        pace(s->meter, n);
+        if (is_stopped(s->meter))
+            return failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "the save was given up");
+        st = array_write(s->file, from, n, f);
+        atomic_fetch_add_explicit(&s->meter->done_bytes, n, memory_order_relaxed);
+    }
     return st;
 }
 
@@ -159,9 +191,10 @@ static enum status write_array(struct source *s, enum snapshot_array array, stru
     return st ? st : flush(s, f);
 }
 
-enum status save_arrays(int folder, struct save_item *item, atomic_ullong *done, struct failure *f)
+enum status save_arrays(int folder, struct save_item *item, struct save_meter *meter,
+                        struct failure *f)
 {
-    struct source s = {.item = item, .done = done};
+    struct source s = {.item = item, .meter = meter};
     struct snapshot_object *o = &item->object;
     if (item->graph) {
         s.graph = graph_view(item->graph);
@@ -174,7 +207,7 @@ enum status save_arrays(int folder, struct save_item *item, atomic_ullong *done,
     for (uint32_t i = 0; !st && i < snapshot_array_count(o->kind); i++) {
         st = array_create(folder, &o->files[i], &s.file, f);
         if (st) break;
-        atomic_fetch_add_explicit(done, NPY_HEAD_BYTES, memory_order_relaxed);
+        atomic_fetch_add_explicit(&meter->done_bytes, NPY_HEAD_BYTES, memory_order_relaxed);
         st = write_array(&s, snapshot_array_at(o->kind, i), f);
         if (st)
             array_abandon(s.file);

@@ -1,13 +1,13 @@
 /* save_arrays: the arrays of one object into their files, piece by piece.
- * Owner:  the caller. Thread: any; it waits for the disk. Errors: as array_file.h says. */
+ * Owner:  the caller. Thread: any; it waits for the disk.
+ * Errors: as array_file.h says; CANCELLED: the meter says stop. */
 #ifndef ENGRAM_PERSIST_SAVE_ARRAYS_H
 #define ENGRAM_PERSIST_SAVE_ARRAYS_H
 
-#include <stdatomic.h>
-
 #include "daemon/persist/save_item.h"
 
-/* done: gets the bytes that were written. */
-enum status save_arrays(int folder, struct save_item *item, atomic_ullong *done, struct failure *f);
+/* meter: gets the bytes that were written. */
+enum status save_arrays(int folder, struct save_item *item, struct save_meter *meter,
+                        struct failure *f);
 
 #endif

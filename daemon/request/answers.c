@@ -299,6 +299,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_ATTRACTOR_CREATE: bytes = answer_attractor_create(p, j, at); break;
     case OPERATION_ATTRACTOR_LIST: bytes = answer_attractor_list(p, j, at); break;
     case OPERATION_ATTRACTOR_DESCRIBE: bytes = answer_attractor_describe(p, j, at); break;
+    case OPERATION_SAVE: /* when it is done: saves.c */
     case OPERATION_NONE:
     case OPERATION_HELLO: /* a connection's first frame alone */
 #define OPERATION(NAME, ...) case OPERATION_##NAME:

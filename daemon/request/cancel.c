@@ -5,6 +5,7 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/saves.h"
 #include "daemon/request/turnstiles.h"
 
 /* Answers j at once if it has not started. */
@@ -28,6 +29,7 @@ static void withdraw(struct pipeline *p, struct job *j)
 void cancel_job(struct pipeline *p, struct job *j)
 {
     atomic_store(&j->cancelled, true);
+    if (saves_cancel(p, j)) return;
     groups_cancel(j);
     cards_cancel(j);
     withdraw(p, j);

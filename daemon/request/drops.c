@@ -116,7 +116,7 @@ static void drop_here(struct pipeline *p, struct resident *r)
     drops_unlink(p, r);
     if (p->gpu) replica_forget(p->gpu, r);
     sweep_gone(p, r);
-    r->ops->destroy(r);
+    sweep_resident(r);
 }
 
 void drops_go_on(struct pipeline *p)

@@ -4,6 +4,7 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/saves.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/store/shadow.h"
 
@@ -47,5 +48,5 @@ void finish_on_done(void *owner, struct job *j)
         return;
     }
     finish_count_screen(j);
-    finish_job(p, j);
+    if (!saves_make_room(p, j)) finish_job(p, j);
 }

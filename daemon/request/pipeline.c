@@ -21,6 +21,7 @@
 #include "daemon/request/progress.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/saves.h"
 #include "daemon/request/settings.h"
 #include "daemon/request/situation.h"
 #include "daemon/request/start.h"
@@ -43,6 +44,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     }
     j->ops = operation_find(f->header->kind);
     enum status st = decode_request(f->header, f->message, f->body, operation_check, j);
+    if (!st && saves_take(p, c, j)) return;
     if (!st && answer_now(p, c, j)) {
         job_move(j, JOB_DONE);
         job_give(p, j);
@@ -150,6 +152,7 @@ void pipeline_tick(struct pipeline *p)
     for (struct job *j; (j = queue_pop(&uploads));)
         uploads_submit(p, j);
     drops_go_on(p);
+    saves_turn(p, clock_read_ns(p->clock));
     if (p->telling) progress_tell(p, clock_read_ns(p->clock));
     uint64_t now_ns = p->expire_ns ? clock_read_ns(p->clock) : 0;
     if (now_ns && now_ns >= p->expire_ns) pipeline_expire(p, now_ns);
@@ -170,6 +173,7 @@ uint64_t pipeline_wake_ns(const struct pipeline *p)
 {
     uint64_t told_ns = progress_wake_ns(p), ns = scheduler_wake_ns(&p->scheduler);
     if (p->expire_ns && p->expire_ns < ns) ns = p->expire_ns;
+    if (saves_wake_ns(p) < ns) ns = saves_wake_ns(p);
     return told_ns < ns ? told_ns : ns;
 }
 
@@ -235,11 +239,6 @@ struct pipeline_counts pipeline_count(const struct pipeline *p)
 struct cost_model *pipeline_cost_model(struct pipeline *p)
 {
     return &p->scheduler.model;
-}
-
-void pipeline_set_instance(struct pipeline *p, uint64_t instance)
-{
-    p->instance = instance;
 }
 
 bool pipeline_has_tokens(struct pipeline *p)

@@ -93,8 +93,9 @@ struct pipeline_counts {
 };
 struct pipeline_counts pipeline_count(const struct pipeline *p);
 
-/* Of the data that was loaded, before the loop runs. */
-void pipeline_set_instance(struct pipeline *p, uint64_t instance);
+/* What it saves to, and whose instance it has if data is kept; before the loop runs. */
+struct persist;
+void pipeline_set_persist(struct pipeline *p, struct persist *persist);
 /* True if writes are remembered by tokens, which a successor would not know. */
 bool pipeline_has_tokens(struct pipeline *p);
 

@@ -16,6 +16,8 @@
  *   progress    how far long requests are
  *   slow        requests that took long
  *   reply       a job's last move
+ *   save_pins   what a snapshot reads
+ *   saves       snapshots while others are served
  *   finish      from a backend to the reply, or to another try
  *   compare     whether a large write repeats another
  *   groups      several requests as one job, one as several
@@ -37,6 +39,7 @@
 #define ENGRAM_REQUEST_PIPELINE_INSIDE_H
 
 #include "daemon/net/connection.h"
+#include "daemon/persist/persist.h"
 #include "daemon/report/memory_history.h"
 #include "daemon/report/slow_log.h"
 #include "daemon/report/space_counts.h"
@@ -63,6 +66,31 @@ struct probe {
 };
 
 #define TELL_GAP_NS UINT64_C(200000000) /* between two frames that say how far a request is */
+
+/* What a snapshot reads. */
+struct save_pin {
+    struct job_object object;
+    uint64_t version, lent_bytes;
+};
+
+enum saves_phase { SAVES_IDLE, SAVES_CALMING, SAVES_WRITING };
+
+struct saves {
+    struct persist *persist; /* NULL: nothing can be saved */
+    enum saves_phase phase;
+    struct queue waiting; /* jobs whose save has not begun */
+    struct queue served;  /* jobs for which the present one is */
+    struct queue starved; /* writes that want the memory that it keeps */
+    bool own;             /* it is the daemon's, for persist.every_s */
+    bool for_all;         /* it is of everything, in persist.dir */
+    bool gave_room;       /* it was told to stop, for writes */
+    uint32_t attempts;
+    struct save_pin *pins; /* of its items; the first ones are not held any more */
+    uint64_t pin_count, unpinned;
+    uint64_t calm_ns, again_ns, ended_ns, look_ns;
+    uint64_t now, saved; /* what there was when it began; when the last snapshot of all did */
+    uint64_t version;    /* the last, when it began */
+};
 
 struct pipeline {
     const struct config *config;
@@ -95,6 +123,7 @@ struct pipeline {
     uint64_t expire_ns;  /* the first deadline of what was seen running; 0: none */
     struct queue tables; /* jobs whose attractor waits for a matrix that another one makes */
     struct tokens tokens;
+    struct saves saves;
 
     struct stats stats;
     struct spaces_counted spaces;

@@ -3,6 +3,7 @@
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/saves.h"
 #include "daemon/request/tables.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
@@ -10,6 +11,7 @@
 void pipeline_drain(struct pipeline *p)
 {
     p->draining = true;
+    saves_drain(p);
 }
 
 /* Takes a job that waits for a backend out of its queue; NULL: there is none. */
@@ -25,6 +27,7 @@ static struct job *any_waiting(struct pipeline *p)
 
 void pipeline_abandon(struct pipeline *p)
 {
+    saves_abandon(p);
     scheduler_set_server(&p->scheduler, SERVER_CPU, false, 0, 0);
     pipeline_tick(p);
     for (struct job *j; (j = any_waiting(p));) {

@@ -39,3 +39,11 @@ void sweep_gone(struct pipeline *p, struct resident *r)
     job_move(j, JOB_RUNNING);
     workers_run(p->cpu, j, gone_step);
 }
+
+void sweep_resident(struct resident *r)
+{
+    if (resident_is_saved(r))
+        r->abandoned = true; /* save_pins.c destroys it */
+    else
+        r->ops->destroy(r);
+}

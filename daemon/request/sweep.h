@@ -9,5 +9,7 @@
 #include "daemon/request/pipeline_inside.h"
 
 void sweep_gone(struct pipeline *p, struct resident *r);
+/* Destroys r, which was dropped; if a snapshot reads it, as soon as that has ended with it. */
+void sweep_resident(struct resident *r);
 
 #endif

@@ -42,7 +42,7 @@ static void let_go(struct pipeline *p, struct job *j)
         if (!r) continue;
         if (drops && p->gpu) replica_forget(p->gpu, r);
         sweep_gone(p, r);
-        if (drops) r->ops->destroy(r);
+        if (drops) sweep_resident(r);
         j->objects[i].resident = NULL;
     }
 }

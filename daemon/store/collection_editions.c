@@ -152,8 +152,10 @@ struct edition *collection_written(const struct collection *c)
 
 /* ---------------------------------------------------------------- a write; its thread */
 
-static bool begin_in_place(struct collection *c)
+/* starved: there is no memory for another edition. */
+static bool begin_in_place(struct collection *c, bool starved)
 {
+    if (!starved && space_is_calm(c->resident.space)) return false;
     if (c->write.older || !gate_close(&c->now->gate)) return false;
     c->write.edition = c->now;
     return true;
@@ -268,8 +270,8 @@ enum status write_run(struct collection *c, const struct write_size *size,
                       enum status (*change)(void *write, struct failure *f), void *write,
                       struct failure *f)
 {
-    bool in_place = is_brief(c, size) && begin_in_place(c);
+    bool in_place = is_brief(c, size) && begin_in_place(c, false);
     enum status st = attempt(c, in_place, change, write, f);
-    if (st != STATUS_RESOURCE_EXHAUSTED || in_place || !begin_in_place(c)) return st;
+    if (st != STATUS_RESOURCE_EXHAUSTED || in_place || !begin_in_place(c, true)) return st;
     return attempt(c, true, change, write, f);
 }

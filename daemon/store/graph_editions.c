@@ -149,9 +149,11 @@ struct graph_edition *graph_written(const struct graph *g)
 
 /* ---------------------------------------------------------------- a write; its thread */
 
-/* True if no reader sees the newest edition; none will until the gate is opened. */
-static bool begin_in_place(struct graph *g)
+/* True if no reader sees the newest edition; none will until the gate is opened. starved: there is
+ * no memory for another one. */
+static bool begin_in_place(struct graph *g, bool starved)
 {
+    if (!starved && space_is_calm(g->resident.space)) return false;
     if (g->write.older || !gate_close(&g->now->gate)) return false;
     g->write.edition = g->now;
     return true;
@@ -275,9 +277,9 @@ enum status graph_write_run(struct graph *of, uint64_t edges, graph_change *chan
     if (alone) graph_expect_write(of);
     of->write.alone = alone;
     bool brief = edges <= IN_PLACE_EDGES_MAX && !upkeep_is_due(of->now);
-    bool in_place = (alone || brief) && begin_in_place(of);
+    bool in_place = (alone || brief) && begin_in_place(of, alone);
     enum status st = attempt(of, in_place, change, write, f);
-    if (st == STATUS_RESOURCE_EXHAUSTED && !in_place && begin_in_place(of))
+    if (st == STATUS_RESOURCE_EXHAUSTED && !in_place && begin_in_place(of, true))
         st = attempt(of, true, change, write, f);
     if (alone) {
         graph_publish(of);

@@ -83,7 +83,16 @@ struct resident {
      * take theirs from one counter (space_next_version), so that a version stands for one state of
      * one of them, also after a drop and a create. */
     _Atomic uint64_t version;
+    /* A snapshot reads one of its editions: the loop sets it, who drops it asks. Its memory stays
+     * until the snapshot has ended with it, and destroys it if it is abandoned by then. */
+    atomic_bool saved;
+    bool abandoned;
 };
+
+static inline bool resident_is_saved(const struct resident *r)
+{
+    return atomic_load_explicit(&r->saved, memory_order_relaxed);
+}
 
 static inline uint64_t resident_version(const struct resident *r)
 {

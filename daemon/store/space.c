@@ -67,6 +67,7 @@ enum status store_space(struct store *s, const char *name, struct space **out)
         e->space.number = s->number_last + 1;
         e->space.versions = &s->versions;
         e->space.residents_named = &s->residents_named;
+        e->space.calm = &s->calm;
         HASH_ADD_STR(s->by_name, space.name, e);
         if (!e->hh.tbl) {
             free(e);

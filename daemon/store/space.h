@@ -34,6 +34,7 @@ struct space {
     uint64_t work_bytes;        /* of the workspaces of its graphs; atomic, any thread */
     _Atomic uint64_t *versions; /* the store's: the last version that any resident took */
     uint64_t *residents_named;  /* the store's: how many names residents ever got; the loop */
+    const atomic_bool *calm;    /* the store's, as store_calm sets it; NULL: never */
     uint64_t vram_bytes_max; /* of all its replicas together; 0: unlimited. The pipeline sets it */
     /* Where the operator's counters have it (report/space_counts.h); 0: nowhere yet. */
     uint32_t counted_as;
@@ -77,6 +78,14 @@ void store_destroy(struct store *s);
 /* Trims spaces and tabs, turns an empty name into "default" and checks the rule (3-64 bytes of
  * [a-z0-9_-]). INVALID_ARGUMENT/BAD_SPACE. name_out: SPACE_NAME_MAX + 1 bytes. */
 enum status space_name_parse(const char *text, char *name_out, struct failure *f);
+
+/* While calm, writers begin nothing in place: soon every newest edition can be pinned, all in one
+ * turn of the loop. A write for which there is no other memory does. */
+void store_calm(struct store *s, bool calm);
+static inline bool space_is_calm(const struct space *s)
+{
+    return s->calm && atomic_load_explicit(s->calm, memory_order_relaxed);
+}
 
 /* Finds or makes a space and counts one more user. RESOURCE_EXHAUSTED. */
 enum status store_space(struct store *s, const char *name, struct space **out);

@@ -24,7 +24,8 @@ struct store {
     uint32_t number_last;
     _Atomic uint64_t versions; /* how many versions residents have had, all together */
     uint64_t residents_named;  /* how many names residents ever got, all together */
-    uint64_t collections_max;  /* of one space, graphs and attractors included */
+    atomic_bool calm;
+    uint64_t collections_max; /* of one space, graphs and attractors included */
     void (*forget)(void *owner, struct space *space);
     void *forget_owner;
     struct shadows *shadows; /* of all collections */

@@ -33,6 +33,11 @@ void store_limit_collections(struct store *s, uint64_t per_space)
     s->collections_max = per_space;
 }
 
+void store_calm(struct store *s, bool calm)
+{
+    atomic_store_explicit(&s->calm, calm, memory_order_relaxed);
+}
+
 struct shadows *store_shadows(const struct store *s)
 {
     return s->shadows;

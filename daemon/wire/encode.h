@@ -39,6 +39,7 @@ size_t encode_config_get(uint64_t request_id, const struct config_setting *setti
 size_t encode_config_set(uint64_t request_id, const struct config_setting *setting,
                          const char *before, void *buffer);
 size_t encode_config_reload(uint64_t request_id, const struct config_reload *done, void *buffer);
+size_t encode_save(uint64_t request_id, const struct wire_saved *saved, void *buffer);
 size_t encode_spaces(uint64_t request_id, const struct wire_space *spaces, size_t count, bool more,
                      void *buffer);
 /* A page of slow requests, each with whether its asker is told. */

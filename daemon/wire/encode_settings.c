@@ -1,4 +1,4 @@
-/* Encodes the replies to ConfigGet, ConfigSet and Spaces. */
+/* Encodes the replies to ConfigGet, ConfigSet, Save and Spaces. */
 #include "daemon/wire/encode_inside.h"
 
 _Static_assert(REPLY_FITS(engram_accel_v1_ConfigGetReply_size, ENCODE_BYTES_MAX) &&
@@ -49,6 +49,19 @@ size_t encode_config_reload(uint64_t request_id, const struct config_reload *don
     COPY_TEXT(m.file, done->file);
     struct frame_header h = {.kind = OPERATION_CONFIG_RELOAD, .request_id = request_id};
     return encode_frame(h, engram_accel_v1_ConfigReloadReply_fields, &m, buffer);
+}
+
+size_t encode_save(uint64_t request_id, const struct wire_saved *saved, void *buffer)
+{
+    engram_accel_v1_SaveReply m = {.number = saved->number,
+                                   .objects = saved->objects,
+                                   .bytes = saved->bytes,
+                                   .linked_bytes = saved->linked_bytes,
+                                   .free_bytes = saved->free_bytes,
+                                   .version = saved->version};
+    COPY_TEXT(m.path, saved->path);
+    struct frame_header h = {.kind = OPERATION_SAVE, .request_id = request_id};
+    return encode_frame(h, engram_accel_v1_SaveReply_fields, &m, buffer);
 }
 
 size_t encode_spaces(uint64_t request_id, const struct wire_space *spaces, size_t count, bool more,

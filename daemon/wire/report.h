@@ -100,6 +100,12 @@ struct wire_screens {
     char name[65];
     struct screen_counts counts[SCREENS];
 };
+/* What a save has done. */
+struct wire_saved {
+    const char *path;
+    uint64_t number, objects, bytes, linked_bytes, free_bytes, version;
+};
+
 struct wire_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;

@@ -32,6 +32,7 @@ spaces
 memory | default | --history
 slowlog | --last 2
 reload
+save --to /tmp --dry-run
 config get | batch | gpu.devices
 config set log.level info | spaces.shared.weight 3
 collection create new --dim 4 --metric dot

@@ -127,8 +127,8 @@ Test(hostile_requests, unknown_kinds)
     scene_open(&s, NULL);
     int fd = scene_connect(&s);
     for (int kind = 0; kind < 256; kind++) {
-        bool known = (kind >= 1 && kind <= 6) || (kind >= 10 && kind <= 14) ||
-                     (kind >= 16 && kind <= 22) || (kind >= 32 && kind <= 60) ||
+        bool known = (kind >= 1 && kind <= 6) || (kind >= 8 && kind <= 15) ||
+                     (kind >= 16 && kind <= 23) || (kind >= 32 && kind <= 60) ||
                      (kind >= 64 && kind <= 70) || kind == OPERATION_COVARIANCE ||
                      kind == OPERATION_CLUSTER;
         if (known) continue;

@@ -258,7 +258,8 @@ void persist_house_compare(const struct persist_house *a, const struct persist_h
 
 static enum status start(struct persist_house *h, struct persist **out, struct failure *f)
 {
-    struct persist_options options = {&h->config, h->heap, h->store, vectors_variant(0)};
+    struct persist_options options = {
+        .config = &h->config, .heap = h->heap, .store = h->store, .kernels = vectors_variant(0)};
     struct persist *p = NULL;
     enum status st = persist_create(&options, &p, f);
     if (!st && (st = persist_load(p, f))) {

@@ -62,6 +62,14 @@ void sample_make_config_reload(struct sample *s)
     sample_begin(s, OPERATION_CONFIG_RELOAD, engram_accel_v1_ConfigReloadRequest_fields);
 }
 
+void sample_make_save(struct sample *s)
+{
+    sample_begin(s, OPERATION_SAVE, engram_accel_v1_SaveRequest_fields);
+    s->message.save.dry_run = true;
+    ADD(s->message.save, to, DTYPE_UINT8, 4, 1);
+    ADD(s->message.save, spaces, DTYPE_UINT8, 5, 1);
+}
+
 void sample_make_slowlog(struct sample *s)
 {
     sample_begin(s, OPERATION_SLOWLOG, engram_accel_v1_SlowlogRequest_fields);

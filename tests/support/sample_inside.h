@@ -26,6 +26,7 @@ void sample_make_config_get(struct sample *s);
 void sample_make_config_set(struct sample *s);
 void sample_make_spaces(struct sample *s);
 void sample_make_config_reload(struct sample *s);
+void sample_make_save(struct sample *s);
 void sample_make_slowlog(struct sample *s);
 void sample_make_memory(struct sample *s);
 void sample_make_memory_history(struct sample *s);

@@ -350,6 +350,7 @@ static const struct {
     {"config set", sample_make_config_set},
     {"spaces", sample_make_spaces},
     {"config reload", sample_make_config_reload},
+    {"save", sample_make_save},
     {"slowlog", sample_make_slowlog},
     {"memory", sample_make_memory},
     {"memory history", sample_make_memory_history},

@@ -27,6 +27,7 @@ struct sample {
         engram_accel_v1_ConfigGetRequest config_get;
         engram_accel_v1_ConfigSetRequest config_set;
         engram_accel_v1_ConfigReloadRequest config_reload;
+        engram_accel_v1_SaveRequest save;
         engram_accel_v1_SpacesRequest spaces;
         engram_accel_v1_SlowlogRequest slowlog;
         engram_accel_v1_MemoryRequest memory;

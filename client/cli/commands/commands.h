@@ -26,6 +26,7 @@
     COMMAND(config_get)         \
     COMMAND(config_set)         \
     COMMAND(reload)             \
+    COMMAND(save)               \
     COMMAND(create)             \
     COMMAND(list)               \
     COMMAND(describe)           \

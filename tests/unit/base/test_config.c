@@ -77,6 +77,8 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_str_eq(c.persist_dir, "");
     cr_expect_str_eq(c.persist_load, "require");
     cr_expect(c.persist_on_stop);
+    cr_expect_eq(c.persist_every_s, 3600);
+    cr_expect_eq(c.persist_mib_per_s, 0);
     cr_expect_eq(c.persist_keep, 2);
     cr_expect_str_eq(c.persist_key_file, "");
     cr_expect_str_eq(c.metrics_listen, "");
@@ -174,6 +176,8 @@ Test(config, every_key_is_read)
     strcpy(want.persist_dir, "/var/snapshots");
     strcpy(memset(want.persist_load, 0, CONFIG_TEXT_MAX), "salvage");
     want.persist_on_stop = false;
+    want.persist_every_s = 31536000;
+    want.persist_mib_per_s = 1048576;
     want.persist_keep = 1000;
     strcpy(want.persist_key_file, "/etc/key");
     strcpy(want.metrics_listen, "[::1]:7424");
@@ -213,6 +217,7 @@ Test(config, every_key_is_read)
         "\"peers\": {\"queue\": 1048576, \"connections\": 65536, \"body_mib\": 1073741824, "
         "\"log_lines\": 1},"
         "\"persist\": {\"dir\": \"/var/snapshots\", \"load\": \"salvage\", \"on_stop\": false,"
+        "\"every_s\": 31536000, \"mib_per_s\": 1048576, "
         "\"keep\": 1000, \"key_file\": \"/etc/key\"},"
         "\"metrics\": {\"listen\": \"[::1]:7424\", \"token_file\": \"/etc/metrics\", \"open\": "
         "true,"

@@ -116,6 +116,33 @@ Test(heap_owners, a_quota_may_change_and_end)
     heap_destroy(h);
 }
 
+Test(heap_owners, what_is_lent_comes_beyond_the_quota)
+{
+    struct heap *h = make(64 * MIB);
+    struct heap_block none = {0};
+    cr_assert_eq(heap_quota(h, 1, 2 * MIB), STATUS_OK);
+    struct heap_block a = take(h, 2 * MIB, 1);
+    cr_expect_eq(heap_fits(h, 1, 1), STATUS_PERMISSION_DENIED);
+    heap_lend(h, 1, MIB);
+    heap_lend(h, 1, MIB);
+    heap_lend(h, 9, MIB);
+    cr_expect_eq(heap_fits(h, 2 * MIB, 1), STATUS_OK);
+    struct heap_block b = take(h, 2 * MIB, 1);
+    cr_expect_eq(heap_take(h, 1, 1, &none), STATUS_PERMISSION_DENIED);
+    heap_lend_end(h, 1, MIB);
+    heap_give(h, &a);
+    cr_expect_eq(heap_take(h, 2 * MIB, 1, &none), STATUS_PERMISSION_DENIED);
+    heap_lend_end(h, 1, MIB);
+    heap_lend_end(h, 1, MIB);
+    heap_lend_end(h, 9, MIB);
+    heap_lend_end(h, 8, MIB);
+    heap_give(h, &b);
+    a = take(h, 2 * MIB, 1);
+    cr_expect_eq(heap_take(h, 1, 1, &none), STATUS_PERMISSION_DENIED);
+    heap_give(h, &a);
+    heap_destroy(h);
+}
+
 Test(heap_owners, the_bound_of_all_is_another_error_and_charges_nothing)
 {
     struct heap *h = make(8 * MIB);

@@ -10,6 +10,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/persist/save.h"
 #include "tests/support/persist_house.h"
 #include "tests/support/sweep.h"
 
@@ -166,7 +167,8 @@ static enum status try_key(const char *path, const char *key, bool saves)
     struct failure f = {0};
     persist_house_open(&h, path);
     strcpy(h.config.persist_key_file, key);
-    struct persist_options options = {&h.config, h.heap, h.store, vectors_variant(0)};
+    struct persist_options options = {
+        .config = &h.config, .heap = h.heap, .store = h.store, .kernels = vectors_variant(0)};
     enum status st = persist_create(&options, &p, &f);
     if (!st) st = persist_load(p, &f);
     if (!st && saves) {
@@ -307,7 +309,8 @@ Test(snapshots, a_failed_start_changes_nothing)
         struct persist_house h;
         struct persist *p = NULL;
         persist_house_open(&h, path);
-        struct persist_options options = {&h.config, h.heap, h.store, vectors_variant(0)};
+        struct persist_options options = {
+            .config = &h.config, .heap = h.heap, .store = h.store, .kernels = vectors_variant(0)};
         fault_arm(nth);
         enum status st = persist_create(&options, &p, &f);
         if (!st) st = persist_load(p, &f);
@@ -327,4 +330,68 @@ Test(snapshots, a_failed_start_changes_nothing)
     cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_OK);
     cr_assert_eq(objects, 7);
     persist_house_remove(path);
+}
+
+/* ---------------------------------------------------------------- in the background */
+
+static enum status save_behind(struct persist_house *h, struct persist *p, const char *to,
+                               bool stops, struct persist_report *out)
+{
+    struct failure f = {0};
+    struct persist_wish wish = {.to = to, .instance = 5};
+    cr_assert_eq(save_list(h->store, vectors_variant(0), &wish.items, &wish.count, &f), STATUS_OK);
+    enum status st = persist_begin(p, &wish, &f);
+    if (st) {
+        free(wish.items);
+        return st;
+    }
+    if (stops) atomic_store(&persist_meter(p)->stop, true);
+    persist_wait(p, out);
+    return out->failure.code;
+}
+
+/* Fails at every site; what was saved before stays, and nothing of its own. */
+Test(snapshots, a_failed_save_in_the_background_keeps_the_last)
+{
+    char path[64], other[64];
+    struct persist_house a;
+    struct persist_report r;
+    uint64_t objects;
+    struct failure f;
+    persist_house_folder(path);
+    persist_house_folder(other);
+    persist_house_open(&a, path);
+    struct persist *p = persist_house_start(&a);
+    persist_house_fill(&a, false);
+    uint32_t fired = 0, stride = sweep_stride(3), before = count_entries(path);
+    for (uint32_t nth = 2;; nth += stride) { /* the first is the list's, before it begins */
+        bool elsewhere = nth % 2;
+        fault_arm(nth);
+        enum status st = save_behind(&a, p, elsewhere ? other : "", false, &r);
+        const char *site = fault_fired();
+        fault_arm(0);
+        if (!site) break;
+        fired++;
+        if (st) cr_assert_leq(count_entries(path), before, "%s", site);
+        if (!st) before = count_entries(path);
+    }
+    cr_assert_gt(fired, 30);
+    enum status st = save_behind(&a, p, other, true, &r);
+    cr_assert(st == STATUS_OK || st == STATUS_CANCELLED);
+    cr_assert_eq(save_behind(&a, p, "", false, &r), STATUS_OK);
+    cr_assert_eq(r.objects, 7);
+    cr_assert_gt(r.number, 0);
+    cr_assert_str_eq(r.path, path);
+    cr_assert_eq(save_behind(&a, p, "", false, &r), STATUS_OK);
+    cr_assert_eq(r.linked_bytes, r.bytes);
+    cr_assert_eq(save_behind(&a, p, other, false, &r), STATUS_OK);
+    cr_assert_eq(r.linked_bytes, 0);
+    cr_assert_eq(save_behind(&a, p, path, false, &r), STATUS_INVALID_ARGUMENT);
+    cr_assert(persist_house_verify(other, ""));
+    persist_destroy(p);
+    cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_OK);
+    cr_assert_eq(objects, 7);
+    persist_house_close(&a);
+    persist_house_remove(path);
+    persist_house_remove(other);
 }

@@ -1,4 +1,4 @@
-/* ConfigGet, ConfigSet, ConfigReload, Spaces and Slowlog. */
+/* ConfigGet, ConfigSet, ConfigReload, Save, Spaces and Slowlog. */
 #include "tests/unit/wire/reply.h"
 
 static struct config_setting setting_of(bool live)
@@ -44,6 +44,23 @@ Test(encode_settings, a_reload)
     cr_assert_str_eq(m.file, "/etc/x.json");
     cr_assert_eq(m.changed, 2);
     cr_assert_eq(m.want_restart, 1);
+}
+
+Test(encode_settings, what_was_saved)
+{
+    const struct wire_saved saved = {.path = "/var/x",
+                                     .number = 7,
+                                     .objects = 3,
+                                     .bytes = 1000,
+                                     .linked_bytes = 400,
+                                     .free_bytes = UINT64_MAX,
+                                     .version = 12};
+    check_frame(encode_save(9, &saved, fresh()), OPERATION_SAVE, 1, 9);
+    engram_accel_v1_SaveReply m;
+    read_message(engram_accel_v1_SaveReply_fields, &m);
+    cr_assert_str_eq(m.path, "/var/x");
+    cr_assert(m.number == 7 && m.objects == 3 && m.version == 12);
+    cr_assert(m.bytes == 1000 && m.linked_bytes == 400 && m.free_bytes == UINT64_MAX);
 }
 
 Test(encode_settings, spaces)
