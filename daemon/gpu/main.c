@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/descriptors.h"
+#include "daemon/gpu/sensors.h"
 #include "daemon/gpu/server.h"
 
 /* The share says more than these exit codes. */
@@ -143,6 +144,9 @@ int main(int argc, char **argv)
     struct gpu *g = NULL;
     if (server_open(o, &g, &f))
         return atomic_load(&o->share->state) == SHARE_ABSENT ? EXIT_ABSENT : EXIT_BROKEN;
+    /* A simulated card has none, but what a test has made. */
+    const char *sensors = simulated ? secure_getenv("ENGRAM_ACCEL_NVML") : SENSORS_LIBRARY;
+    if (sensors) sensors_start(sensors, a.number, o->share);
     enum status st = server_run(g);
     /* The system frees everything faster and more reliably than this process could. */
     _exit(st ? EXIT_BROKEN : EXIT_ASKED);

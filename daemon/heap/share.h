@@ -92,6 +92,40 @@ struct share_shadow {
 };
 enum { SHARE_SHADOWS = 1024 };
 
+/* What NVML says of the card (gpu/sensors.h). */
+enum share_sensor {
+    SENSOR_CELSIUS,
+    SENSOR_MILLIWATTS,
+    SENSOR_LIMIT_MILLIWATTS, /* that is enforced */
+    SENSOR_MEGAHERTZ,        /* of the multiprocessors */
+    SENSOR_MEMORY_MEGAHERTZ,
+    SENSOR_BUSY_PERCENT, /* of the time, since the last sample, with a kernel on it */
+    SENSOR_MEMORY_BUSY_PERCENT,
+    SENSOR_MEMORY_USED_BYTES, /* by all processes */
+    SENSOR_MEMORY_BYTES,
+    SENSOR_ECC_CORRECTED, /* errors since the driver was loaded */
+    SENSOR_ECC_UNCORRECTED,
+    SENSOR_SLOWED, /* why clocks are lower than they could be: enum share_slowed together */
+    SHARE_SENSORS,
+};
+/* Bits as NVML has them. */
+enum share_slowed {
+    SLOWED_BY_SETTING = 0x2,
+    SLOWED_BY_POWER_CAP = 0x4,
+    SLOWED_BY_HARDWARE = 0x8, /* one of the two below, or a fault of the power supply */
+    SLOWED_BY_SYNC = 0x10,
+    SLOWED_BY_HEAT = 0x20,
+    SLOWED_BY_HARDWARE_HEAT = 0x40,
+    SLOWED_BY_POWER_BRAKE = 0x80,
+};
+struct share_sensors {
+    _Atomic uint64_t seen_ns; /* clock_now_ns of the last sample; 0: there is none */
+    _Atomic uint64_t known;   /* bit n: the card has sensor n, and it was read */
+    _Atomic uint64_t values[SHARE_SENSORS];
+};
+/* An older sample says nothing: NVML hangs, or its thread is gone. */
+#define SHARE_SENSORS_OLD_NS UINT64_C(10000000000)
+
 struct share {
     uint64_t magic;
     uint64_t bytes;                 /* sizeof(struct share): both are built from one tree */
@@ -104,6 +138,7 @@ struct share {
     _Atomic uint64_t heartbeat_ns;  /* clock_now_ns of its last loop, at least every 100 ms */
     struct share_device device;
     struct share_usage usage;
+    struct share_sensors sensors;
     struct share_shadow shadow_of[SHARE_SHADOWS];
     struct ring_lines order_lines, completion_lines;
     _Alignas(64) char orders[SHARE_ORDERS][256];

@@ -147,6 +147,47 @@ Test(space_counts, more_spaces_than_places_are_others)
 
 /* ---------------------------------------------------------------- all of it */
 
+static void know(struct share_sensors *s, enum share_sensor which, uint64_t value)
+{
+    atomic_store(&s->values[which], value);
+    atomic_store(&s->known, atomic_load(&s->known) | UINT64_C(1) << which);
+}
+
+Test(metrics, sensors_of_two_cards)
+{
+    static struct share_sensors s;
+    view.card_count = 2;
+    know(&s, SENSOR_CELSIUS, 61);
+    know(&s, SENSOR_MILLIWATTS, 312500);
+    know(&s, SENSOR_MEGAHERTZ, 1980);
+    know(&s, SENSOR_BUSY_PERCENT, 87);
+    know(&s, SENSOR_ECC_UNCORRECTED, 2);
+    know(&s, SENSOR_SLOWED, SLOWED_BY_POWER_CAP | 1);
+    metrics_look_at_sensors(&s, 5, &view.cards[1]);
+    cr_assert_eq(view.cards[1].sensors_known, 0, "nobody looked yet");
+    atomic_store(&s.seen_ns, 100);
+    metrics_look_at_sensors(&s, 101 + SHARE_SENSORS_OLD_NS, &view.cards[1]);
+    cr_assert_eq(view.cards[1].sensors_known, 0, "too old");
+    atomic_store(&s.seen_ns, UINT64_MAX);
+    metrics_look_at_sensors(&s, 101 + SHARE_SENSORS_OLD_NS, &view.cards[1]);
+    cr_assert_eq(view.cards[1].sensors_known, 0, "nonsense");
+    metrics_render_sensors(&view, &text);
+    cr_assert_eq(text.bytes, 0, "no family without a sample");
+    atomic_store(&s.seen_ns, 100);
+    metrics_look_at_sensors(&s, 100 + SHARE_SENSORS_OLD_NS, &view.cards[1]);
+    metrics_render_sensors(&view, &text);
+    expect("# TYPE engram_accel_gpu_temperature_celsius gauge");
+    expect("engram_accel_gpu_temperature_celsius{gpu=\"1\"} 61");
+    expect("engram_accel_gpu_power_watts{gpu=\"1\"} 312.5");
+    expect("engram_accel_gpu_clock_hertz{gpu=\"1\",of=\"sm\"} 1980000000");
+    expect("engram_accel_gpu_busy_ratio{gpu=\"1\",of=\"sm\"} 0.87");
+    expect("engram_accel_gpu_ecc_errors_total{gpu=\"1\",kind=\"uncorrected\"} 2");
+    expect("engram_accel_gpu_slowed{gpu=\"1\",reason=\"power_cap\"} 1");
+    expect("engram_accel_gpu_slowed{gpu=\"1\",reason=\"heat\"} 0");
+    cr_expect(!strstr(text.data, "gpu=\"0\"") && !strstr(text.data, "limit_watts"));
+    metrics_text_finish(&text);
+}
+
 Test(metrics, text)
 {
     view.space_count = 2;
