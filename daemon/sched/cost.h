@@ -119,7 +119,7 @@ struct cost_sample {
 void cost_fit(struct cost_model *m, enum backend_id b, uint32_t operation,
               const struct cost_sample *samples, uint32_t count);
 
-/* The fewest rows, a power of 2^(1/4), from which the GPU (replica up to date, nothing waiting) is
+/* The fewest rows, to 2 %, from which the GPU (replica up to date, nothing waiting) is
  * predicted to be faster for this many queries; 0: never up to rows_max. */
 uint64_t cost_crossover_rows(const struct cost_model *m, const struct work *like,
                              uint64_t rows_max);

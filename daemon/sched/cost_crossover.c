@@ -3,6 +3,8 @@
 
 #include "daemon/sched/cost.h"
 
+enum { CLOSE = 50 /* 2 % */ };
+
 static bool gpu_is_faster(const struct cost_model *m, const struct work *like, uint64_t rows)
 {
     struct work w = *like;
@@ -25,5 +27,15 @@ uint64_t cost_crossover_rows(const struct cost_model *m, const struct work *like
             if (!gpu_is_faster(m, like, (uint64_t)exp2(at / 4.0))) break;
             from = at;
         }
-    return from < 0 ? 0 : (uint64_t)exp2(from / 4.0);
+    if (from < 0) return 0;
+    uint64_t slower = from ? (uint64_t)exp2((from - 1) / 4.0) : 0,
+             rows = (uint64_t)exp2(from / 4.0);
+    while (rows > slower + 1 && (rows - slower) * CLOSE > rows) {
+        uint64_t middle = slower + (rows - slower) / 2;
+        if (gpu_is_faster(m, like, middle))
+            rows = middle;
+        else
+            slower = middle;
+    }
+    return rows;
 }

@@ -3,6 +3,7 @@
 #include "client/cli/commands/bench.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/progress.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,11 @@ static const struct {
                {BENCH_KNN, 50000, 1, 1},       {BENCH_KNN, 50000, 64, 1}, {BENCH_KNN, 10000, 1, 16},
                {BENCH_SIMILARITY, 1000, 1, 1}, {BENCH_SCORE, 10000, 1, 1}};
 
-#define DIMENSION 384u
+#define DIMENSION    384u
+#define AGAIN_US     50000u
+#define MEASURED_US  2000000u
+#define FRESH_NS     UINT64_C(3000000000)
+#define CARD_WAIT_NS UINT64_C(30000000000)
 
 static void machine(struct cli *cli)
 {
@@ -103,6 +108,30 @@ static int predictions(struct cli *cli)
     return code;
 }
 
+static bool starts(const struct cli *cli)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < cli->info.gpu_count; i++)
+        some |= cli->info.gpus[i].state == EA_GPU_STARTING;
+    return some;
+}
+
+/* A card takes a moment to start, and its daemon another one, in which nobody asks, to measure it
+ * and the processor. */
+static int wait_for_card(struct cli *cli)
+{
+    int code = cli_info(cli);
+    bool fresh = !code && (starts(cli) || cli->info.uptime_ns < FRESH_NS);
+    uint64_t since_ns = clock_ns();
+    while (!code && starts(cli) && !interrupt_seen() && clock_ns() - since_ns < CARD_WAIT_NS) {
+        usleep(AGAIN_US);
+        ea_status status = ea_get_info(cli->client, &cli->info);
+        if (status) code = cli_failed(cli, status, "info");
+    }
+    if (!code && fresh && !interrupt_seen()) usleep(MEASURED_US);
+    return code;
+}
+
 int bench_report(struct cli *cli, const struct bench_options *given)
 {
     static const char *const heads[] = {"operation",    ">rows",       ">queries",
@@ -112,8 +141,9 @@ int bench_report(struct cli *cli, const struct bench_options *given)
     int code = cli->json
                    ? cli_error(CLI_USAGE, "--report is a page for people; bench --json has one "
                                           "figure")
-                   : cli_info(cli);
-    if (!code) interrupt_politely(true); /* what was made is dropped, what was set is set back */
+                   : CLI_OK;
+    interrupt_politely(true); /* what was made is dropped, what was set is set back */
+    if (!code) code = wait_for_card(cli);
     if (!code) machine(cli);
     for (size_t at = 0; !code && !interrupt_seen() && at < sizeof figures / sizeof *figures; at++) {
         code = measure(cli, given, at, t);
