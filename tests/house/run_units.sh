@@ -19,6 +19,13 @@ if ! command -v systemd-analyze >/dev/null; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# A unit with which nothing can be wrong: where even that is not verified, this machine is no judge.
+printf '[Service]\nType=oneshot\nExecStart=/bin/true\n' >"$work/fine.service"
+if ! (cd "$work" && systemd-analyze verify --man=no --recursive-errors=no ./fine.service &&
+    systemd-analyze security --offline=true ./fine.service) >"$work/said" 2>&1; then
+    echo "SKIP run_units: systemd-analyze does not work here: $(tail -1 "$work/said")"
+    exit 77
+fi
 # Verified where its programs are, which need not be installed.
 for unit in engram-acceld.service engram-acceld.socket engram-acceld@.service; do
     sed -e "s|^\(Exec[A-Za-z]*=\)[^ ]*/|\1$(realpath "$build")/|" "$build/systemd/$unit" >"$work/$unit"

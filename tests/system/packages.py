@@ -201,7 +201,7 @@ def step_purge(here, state):
 
 
 # Name, step, whether later steps need it.
-BEFORE = [("bare Debian 12: installed, started, pinged", step_install, True),
+BEFORE = [("bare Debian: installed, started, pinged", step_install, True),
           ("loaded and asked", step_load, True),
           ("metrics and readiness as packaged", step_metrics, False),
           ("upgraded while it runs", step_upgrade, True)]

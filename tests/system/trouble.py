@@ -106,8 +106,32 @@ def step_start_broken(here, state):
     return "exit status 2, not tried again; mended: starts, data is there"
 
 
+def step_delays(here, state):
+    """The example of growing delays, which systemd 252 does not know and does not stumble over."""
+    folder = f"/etc/systemd/system/{UNIT}.d"
+    version = int(here.run("systemctl --version").stdout.split()[1])
+    put = here.run(f"install -D -m 644 -t {folder} "
+                   "/usr/share/doc/engram-acceld/examples/restart-steps.conf && "
+                   f"systemctl daemon-reload && systemctl restart {UNIT}")
+    checks.check(put.returncode == 0, "the drop-in: " + put.stderr)
+    delays = []
+    for _ in range(3):
+        before = restarts(here)
+        here.run(f"kill -SEGV {show(here, 'MainPID')}")
+        wait_up(here, before)
+        delays.append(show(here, "RestartUSecNext" if version >= 254 else "RestartUSec"))
+    if version >= 254:
+        checks.check(len(set(delays)) == 3, "delays do not grow: " + ", ".join(delays))
+    else:
+        checks.check(delays == ["2s"] * 3, "other delays: " + ", ".join(delays))
+    here.run(f"rm -r {folder} && systemctl daemon-reload && systemctl restart {UNIT}")
+    checks.check(here.run("engram-accel ping --wait 60").returncode == 0, "not up again")
+    return f"systemd {version}: next delays {', '.join(delays)}"
+
+
 STEPS = [("the loop stopped (SIGSTOP)", step_loop, False),
          ("all workers stuck", step_workers, False),
          ("a crash every second for a minute", step_crashes, False),
+         ("growing delays (restart-steps.conf)", step_delays, False),
          ("a broken file at reload", step_reload, False),
          ("a broken file at start", step_start_broken, False)]
