@@ -166,9 +166,12 @@ static bool link_object(const struct save *s, int last, int to, struct snapshot_
             linkat(last, was->files[done].name, to, o->files[done].name, 0))
             break;
     }
-    for (uint32_t i = 0; done < count && i < done; i++)
-        unlinkat(to, o->files[i].name, 0);
-    return done == count;
+    if (done == count) return true;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i < done) unlinkat(to, o->files[i].name, 0);
+        array_entry_free(&o->files[i]);
+    }
+    return false;
 }
 
 /* ---------------------------------------------------------------- writing */
