@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <cjson/cJSON.h>
+#include <stdlib.h>
 
 #include "daemon/base/fault.h"
 #include "daemon/report/metrics.h"
@@ -12,10 +12,23 @@ struct slow_number {
     uint64_t value;
 };
 
-static bool add_numbers(cJSON *to, const struct wire_slow *s, uint64_t now_ns)
+/* Whatever bytes a text has, a string comes of it. */
+static void put_text(FILE *to, const char *name, const char *text)
+{
+    fprintf(to, ",\"%s\":\"", name);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c < 0x20 || c >= 0x7f || c == '"' || c == '\\')
+            fprintf(to, "\\u%04x", c);
+        else
+            putc_unlocked(c, to);
+    }
+    putc_unlocked('"', to);
+}
+
+static void put_numbers(FILE *to, const struct wire_slow *s, uint64_t now_ns)
 {
     const struct slow_number numbers[] = {
-        {"number", s->number},
         {"ago_ns", now_ns > s->answered_ns ? now_ns - s->answered_ns : 0},
         {"total_ns", s->total_ns},
         {"queue_ns", s->queue_ns},
@@ -30,40 +43,44 @@ static bool add_numbers(cJSON *to, const struct wire_slow *s, uint64_t now_ns)
         {"request_bytes", s->request_bytes},
         {"reply_bytes", s->reply_bytes},
     };
-    bool ok = true;
+    fprintf(to, "\"number\":%" PRIu64, s->number);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        ok &= cJSON_AddNumberToObject(to, numbers[i].name, (double)numbers[i].value) != NULL;
-    return ok;
+        fprintf(to, ",\"%s\":%" PRIu64, numbers[i].name, numbers[i].value);
 }
 
-static bool add_texts(cJSON *to, const struct wire_slow *s, bool names)
+static void put_texts(FILE *to, const struct wire_slow *s, bool names)
 {
     char id[24]; /* a number of 64 bits is no number of JavaScript's */
     const char *operation = operation_row(s->operation)->text;
-    bool ok = cJSON_AddStringToObject(to, "operation", operation ? operation : "other") &&
-              cJSON_AddStringToObject(to, "space", s->space) &&
-              cJSON_AddStringToObject(to, "backend", metrics_backend_name(s->backend)) &&
-              cJSON_AddStringToObject(to, "reason", metrics_reason_name(s->reason)) &&
-              cJSON_AddStringToObject(to, "status", status_name(s->code)) &&
-              cJSON_AddStringToObject(to, "detail", detail_name(s->detail));
-    if (!ok || !names) return ok;
+    put_text(to, "operation", operation ? operation : "other");
+    put_text(to, "space", s->space);
+    put_text(to, "backend", metrics_backend_name(s->backend));
+    put_text(to, "reason", metrics_reason_name(s->reason));
+    put_text(to, "status", status_name(s->code));
+    put_text(to, "detail", detail_name(s->detail));
+    if (!names) return;
     snprintf(id, sizeof id, "%" PRIu64, s->request_id);
-    return cJSON_AddStringToObject(to, "name", s->name) &&
-           cJSON_AddStringToObject(to, "peer", s->peer) &&
-           cJSON_AddStringToObject(to, "request_id", id);
+    put_text(to, "name", s->name);
+    put_text(to, "peer", s->peer);
+    put_text(to, "request_id", id);
 }
 
 char *slow_json(const struct slow_copy *s, bool names)
 {
-    cJSON *all = fault_here("slow: json") ? NULL : cJSON_CreateObject();
-    cJSON *list = cJSON_AddArrayToObject(all, "requests");
-    bool ok = list && cJSON_AddNumberToObject(all, "total", (double)s->total);
-    for (uint32_t i = 0; i < s->count && ok; i++) {
-        cJSON *one = cJSON_CreateObject();
-        ok = cJSON_AddItemToArray(list, one) && add_numbers(one, &s->requests[i], s->now_ns) &&
-             add_texts(one, &s->requests[i], names);
+    char *text = NULL;
+    size_t bytes;
+    FILE *to = fault_here("slow: json") ? NULL : open_memstream(&text, &bytes);
+    if (!to) return NULL;
+    fprintf(to, "{\"total\":%" PRIu64 ",\"requests\":[", s->total);
+    for (uint32_t i = 0; i < s->count; i++) {
+        fputs(i ? ",{" : "{", to);
+        put_numbers(to, &s->requests[i], s->now_ns);
+        put_texts(to, &s->requests[i], names);
+        putc_unlocked('}', to);
     }
-    char *text = ok ? cJSON_PrintUnformatted(all) : NULL;
-    cJSON_Delete(all);
-    return text;
+    fputs("]}\n", to);
+    bool whole = !ferror(to) && !fault_here("slow: text");
+    if (!fclose(to) && whole) return text;
+    free(text);
+    return NULL;
 }

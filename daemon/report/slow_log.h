@@ -1,17 +1,27 @@
 /* slow_log: the last requests that took long, with all that was known of each when it was answered.
+ * Where there are more than are kept, peers share the places, and spaces those of their peer: room
+ * is made by the oldest request of whoever has most, so that nobody pushes out another's.
  * Owner:  the pipeline.
  * Thread: the loop.
- * Errors: none; the oldest make room. */
+ * Errors: none. */
 #ifndef ENGRAM_REPORT_SLOW_LOG_H
 #define ENGRAM_REPORT_SLOW_LOG_H
 
 #include "daemon/wire/encode.h"
 
-enum { SLOW_KEPT = 256, SLOW_COPIED = 64 };
+enum { SLOW_KEPT = 256 };
+
+/* Who asked, as digests of the names. */
+struct slow_owner {
+    uint64_t peer, space;
+};
 
 struct slow_log {
     uint64_t over_ns[OPERATION_MAX]; /* from which time on one is slow; UINT64_MAX: never */
     uint64_t count;                  /* of all since the start */
+    uint32_t kept_count;
+    uint16_t order[SLOW_KEPT]; /* their places in what follows, the oldest's first */
+    struct slow_owner owners[SLOW_KEPT];
     struct wire_slow kept[SLOW_KEPT];
 };
 
@@ -28,11 +38,11 @@ struct slow_log_view {
 void slow_log_page(const struct slow_log *l, const struct slow_log_view *view, uint64_t before,
                    struct wire_slowlog *out);
 
-/* The newest of all, the newest first. */
+/* All that are kept, the newest first. */
 struct slow_copy {
     uint64_t now_ns, total; /* of all since the start */
     uint32_t count;
-    struct wire_slow requests[SLOW_COPIED];
+    struct wire_slow requests[SLOW_KEPT];
 };
 void slow_log_copy(const struct slow_log *l, uint64_t now_ns, struct slow_copy *out);
 

@@ -69,7 +69,7 @@ static const struct {
     uint32_t sites; /* that can fail, at least */
 } pages[] = {
     {"/metrics", "\nengram_accel_build_info{", "\nengram_accel_http_render_seconds_total ", 2},
-    {"/slow.json", "\r\n\r\n{\"requests\":[", "\"total\":", 2},
+    {"/slow.json", "\r\n\r\n{\"total\":", "]}\n", 3},
     {"/", "\r\n\r\n<!DOCTYPE html>", "</html>\n", 1},
 };
 enum { PAGES = sizeof pages / sizeof *pages };
