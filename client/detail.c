@@ -88,6 +88,7 @@ static const struct detail_words {
                                 "a sparsity or rate that is not above 0 and at most 1"},
     [EA_DETAIL_BAD_SEEDING] = {"bad_seeding", "what makes rows seeds is out of range"},
     [EA_DETAIL_BAD_BUDGET] = {"bad_budget", "a time of 0"},
+    [EA_DETAIL_BAD_ID] = {"bad_id", "the id 2^64 - 1, which no row has"},
     [EA_DETAIL_BAD_RULE] = {"bad_rule", "there is no such rule of clustering"},
     [EA_DETAIL_BAD_SIZE] = {"bad_size", "a size or a number of clusters that is 0"},
     [EA_DETAIL_BAD_TIMES] = {"bad_times", "times that are not finite, or that have no use"},

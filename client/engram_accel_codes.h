@@ -106,6 +106,7 @@ typedef enum ea_detail {
     EA_DETAIL_BAD_SPARSITY = 63,
     EA_DETAIL_BAD_SEEDING = 64, /* recall: width, activation_min or boost is out of range */
     EA_DETAIL_BAD_BUDGET = 65,  /* recall: a time of 0 */
+    EA_DETAIL_BAD_ID = 66,      /* 2^64 - 1, which stands for no row */
     EA_DETAIL_BAD_RULE = 70,
     EA_DETAIL_BAD_SIZE = 71,      /* clustering: a size or a number of clusters that is 0 */
     EA_DETAIL_BAD_TIMES = 72,     /* clustering: times that are not finite, or that have no use */

@@ -31,8 +31,9 @@ enum {
     FRAME_FLAG_ERROR = 2,
     FRAME_FLAG_PROGRESS = 4, /* a request: wants to know how far it is; a reply: says that */
 };
-enum { FEATURE_PROGRESS = 1 };           /* as numbered in the schema */
-#define FRAME_MAGIC UINT32_C(0x4c434145) /* "EACL" read little-endian */
+enum { FEATURE_PROGRESS = 1 }; /* as numbered in the schema */
+#define FRAME_NOT_PADDED "frame: the bytes between message and body are not zero"
+#define FRAME_MAGIC      UINT32_C(0x4c434145) /* "EACL" read little-endian */
 
 struct frame_header {
     uint8_t kind;
@@ -52,6 +53,16 @@ static inline uint64_t frame_align(uint64_t n)
 static inline uint64_t frame_body_offset(const struct frame_header *h)
 {
     return frame_align(FRAME_HEADER_BYTES + (uint64_t)h->message_bytes);
+}
+
+/* True if the bytes between a message and its frame's body are zeros, which they must be: what is
+ * ignored today could not be given a meaning one day. */
+static inline bool frame_is_padded(const struct frame_header *h, const void *message)
+{
+    static const char zeros[FRAME_ALIGN];
+    uint64_t end = frame_align(FRAME_HEADER_BYTES + (uint64_t)h->message_bytes);
+    return memcmp((const char *)message + h->message_bytes, zeros,
+                  end - FRAME_HEADER_BYTES - h->message_bytes) == 0;
 }
 
 /* Parses a header without anything unusual, inline. False: frame_parse has to say what is wrong. */

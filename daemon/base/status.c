@@ -112,6 +112,7 @@ const char *detail_name(enum detail detail)
         [DETAIL_BAD_SPARSITY] = "bad_sparsity",
         [DETAIL_BAD_SEEDING] = "bad_seeding",
         [DETAIL_BAD_BUDGET] = "bad_budget",
+        [DETAIL_BAD_ID] = "bad_id",
         [DETAIL_BAD_RULE] = "bad_rule",
         [DETAIL_BAD_SIZE] = "bad_size",
         [DETAIL_BAD_TIMES] = "bad_times",

@@ -103,6 +103,7 @@ enum detail {
     DETAIL_BAD_SPARSITY = 63,  /* sparsity or rate of an attractor is out of range */
     DETAIL_BAD_SEEDING = 64,   /* recall: width, activation_min or boost is out of range */
     DETAIL_BAD_BUDGET = 65,    /* recall: a time of 0 */
+    DETAIL_BAD_ID = 66,        /* 2^64 - 1, which stands for no row */
     DETAIL_BAD_RULE = 70,      /* of clustering: there is no such rule */
     DETAIL_BAD_SIZE = 71,      /* clustering: a size or a number of clusters that is 0 */
     DETAIL_BAD_TIMES = 72,     /* clustering: times that are not finite, or that have no use */

@@ -80,6 +80,8 @@ bool admit_no_job(struct pipeline *p, struct connection *c, const struct frame *
         answer_hello(p, c, f);
     } else if (p->draining) {
         refuse_frame(p, c, f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
+    } else if (!frame_is_padded(f->header, f->message)) {
+        refuse_frame(p, c, f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_MESSAGE, FRAME_NOT_PADDED);
     } else if (f->header->kind == OPERATION_PING && !f->header->body_bytes) {
         answer_ping(p, c, f);
     } else if (request_id_in_use(p, c, f->header->request_id)) {

@@ -62,6 +62,8 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
         return failure_set(why, STATUS_INVALID_ARGUMENT, DETAIL_BODY_MISMATCH,
                            "Hello has no body, %llu bytes came",
                            (unsigned long long)f->header->body_bytes);
+    if (!frame_is_padded(f->header, f->message))
+        return failure_set(why, STATUS_INVALID_ARGUMENT, DETAIL_BAD_MESSAGE, FRAME_NOT_PADDED);
     enum status st = decode_hello(f->message, f->header->message_bytes, &hello, why);
     if (st) return st;
     if (hello.version_min > FRAME_VERSION || hello.version_max < FRAME_VERSION)

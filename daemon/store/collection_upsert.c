@@ -76,6 +76,12 @@ static bool ascending(const uint64_t *ids, uint64_t n)
     return falls == 0;
 }
 
+static enum status refuse_filler(uint64_t i, struct failure *f)
+{
+    return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_ID,
+                       "ids: number %" PRIu64 " is 2^64 - 1, which no row can have", i);
+}
+
 static enum status find_duplicates(const uint64_t *ids, uint64_t n, struct failure *f)
 {
     struct id_index seen = {0};
@@ -83,6 +89,10 @@ static enum status find_duplicates(const uint64_t *ids, uint64_t n, struct failu
     enum status st = STATUS_OK;
     for (uint64_t i = 0; i < n; i++) {
         if (i % IDS_AT_ONCE == 0) yield_check();
+        if (ids[i] == COLLECTION_NO_ID) {
+            st = refuse_filler(i, f);
+            break;
+        }
         uint32_t other = id_index_find(&seen, ids, ids[i]);
         if (other != ID_INDEX_NONE) {
             st = failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_DUPLICATE_ID,
@@ -185,6 +195,7 @@ static enum status look(struct upsert *u, struct failure *f)
                            "%" PRIu64 " rows in one request", u->n);
     bool rising = ascending(u->ids, u->n);
     enum status st = rising ? STATUS_OK : find_duplicates(u->ids, u->n, f);
+    if (rising && u->n && u->ids[u->n - 1] == COLLECTION_NO_ID) st = refuse_filler(u->n - 1, f);
     if (st) return st;
     u->inserted = u->n;
     if (u->base && !(rising && u->ids[0] > c->id_bound)) st = take_targets(u, f);

@@ -13,6 +13,8 @@
 
 enum { COLLECTION_ROWS_MAX_LOG2 = 32 }; /* row numbers are u32; UINT32_MAX means none */
 #define COLLECTION_NO_ROW UINT32_MAX
+/* In results it fills the places of rows that there are not, so no row has it. */
+#define COLLECTION_NO_ID UINT64_MAX
 
 struct edition;
 

@@ -1,6 +1,7 @@
 #include "daemon/wire/body.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "daemon/base/frame.h"
 #include "kernels/vectors.h"
@@ -75,5 +76,20 @@ enum status body_place(const struct body_field *fields, size_t count, void *body
     if (used != body_bytes)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BODY_MISMATCH,
                            "body: %" PRIu64 " bytes, the tensors fill %" PRIu64, body_bytes, used);
+    return STATUS_OK;
+}
+
+enum status body_check_padding(const struct body_field *fields, size_t count, struct failure *f)
+{
+    static const char zeros[FRAME_ALIGN];
+    for (size_t i = 0; i < count; i++) {
+        const struct tensor *t = fields[i].out;
+        uint64_t bytes = t->rows * t->columns * dtype_bytes(t->dtype);
+        if (t->data &&
+            memcmp((const char *)t->data + bytes, zeros, frame_align(bytes) - bytes) != 0)
+            return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BODY_MISMATCH,
+                               "%s: the bytes between it and the next multiple of 64 are not zero",
+                               fields[i].name);
+    }
     return STATUS_OK;
 }

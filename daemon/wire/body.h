@@ -23,5 +23,7 @@ struct body_field {
  * body_bytes is 0. A tensor without elements has data NULL. */
 enum status body_place(const struct body_field *fields, size_t count, void *body,
                        uint64_t body_bytes, struct failure *f);
+/* Of tensors that were placed: BODY_MISMATCH where what lies behind one is not zeros. */
+enum status body_check_padding(const struct body_field *fields, size_t count, struct failure *f);
 
 #endif

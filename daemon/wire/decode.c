@@ -167,6 +167,7 @@ static enum status decode_by(const struct request *q, const struct frame_header 
     if (!count && check) st = check(j);
     if (!st) st = body_place(tensors, count, body, header->body_bytes, &j->failure);
     if (!st && count && check) st = check(j);
+    if (!st) st = body_check_padding(tensors, count, &j->failure);
     return st;
 }
 

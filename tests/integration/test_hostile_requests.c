@@ -275,6 +275,7 @@ Test(hostile_requests, wrong_dimension)
     sample_find("upsert", &sample);
     sample.message.upsert.rows.columns = 3;
     sample.body_bytes -= 64;
+    memset(sample.body + sample.body_bytes - 4, 0, 4); /* 60 bytes of rows, padded */
     send_sample(fd, &sample, 77);
     expect_error(fd, 77, STATUS_INVALID_ARGUMENT, DETAIL_BAD_DIMENSION, "3");
     sample_find("knn_plain", &sample); /* 1 x 3 */

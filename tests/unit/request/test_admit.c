@@ -47,7 +47,7 @@ static void send_bind(uint64_t request_id, const char *a, const char *b, const c
     struct sample s = {
         .kind = OPERATION_BIND, .fields = engram_accel_v1_BindRequest_fields, .body_bytes = 192};
     engram_accel_v1_BindRequest *m = &s.message.bind;
-    char message[SAMPLE_BYTES_MAX];
+    char message[SAMPLE_BYTES_MAX] = {0};
     strcpy(m->a, a);
     strcpy(m->b, b);
     strcpy(m->into, c);

@@ -238,7 +238,7 @@ Test(pipeline, large_request_waits_for_memory_and_others_pass)
 
 static void send_knn(uint64_t request_id)
 {
-    char message[SAMPLE_BYTES_MAX];
+    char message[SAMPLE_BYTES_MAX] = {0};
     struct sample s;
     sample_find("knn_plain", &s);
     struct frame_header header = {

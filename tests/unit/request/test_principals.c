@@ -92,7 +92,7 @@ static struct connection *connect_as(uint32_t uid, const char *space)
 /* True: the request was taken; it stays in line. */
 static bool ask(struct connection *c)
 {
-    char message[SAMPLE_BYTES_MAX];
+    char message[SAMPLE_BYTES_MAX] = {0};
     struct sample s;
     sample_find("knn_plain", &s);
     struct frame_header header = {

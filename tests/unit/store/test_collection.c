@@ -159,7 +159,10 @@ static void upsert_step(struct model *m, struct collection *c, unsigned *seed, u
         cr_assert_eq(collection_upsert(c, ids, rows, n, &counts, &f), STATUS_INVALID_ARGUMENT);
         cr_assert_eq(f.detail, DETAIL_NORM_OVERFLOW);
         break;
-    case 2: /* the same id twice */
+    case 2: /* the same id twice; 2^64 - 1, which fills places in results */
+        ids[n - 1] = UINT64_MAX;
+        cr_assert_eq(collection_upsert(c, ids, rows, n, &counts, &f), STATUS_INVALID_ARGUMENT);
+        cr_assert_eq(f.detail, DETAIL_BAD_ID);
         if (n > 1) {
             ids[n - 1] = ids[(uint64_t)rand_r(seed) % (n - 1)];
             cr_assert_eq(collection_upsert(c, ids, rows, n, &counts, &f), STATUS_INVALID_ARGUMENT);

@@ -220,6 +220,20 @@ Test(decode, lies_about_shapes)
     refused(&s, DETAIL_BODY_MISMATCH, "body: 64 bytes, the tensors fill 0");
 }
 
+/* What lies between tensors is zeros, and so is what lies behind the last. */
+Test(decode, padding_is_checked)
+{
+    struct sample s;
+    sample_find("upsert", &s);
+    cr_assert_eq(decode(&s), STATUS_OK);
+    uint64_t ids_end = job.request.ids.rows * 8;
+    s.body[ids_end] = 1;
+    refused(&s, DETAIL_BODY_MISMATCH, "ids: the bytes between it");
+    s.body[ids_end] = 0;
+    s.body[s.body_bytes - 1] = 0x80;
+    refused(&s, DETAIL_BODY_MISMATCH, "rows: the bytes between it");
+}
+
 Test(decode, sizes_that_overflow)
 {
     const uint64_t rows[] = {UINT64_MAX,          UINT64_MAX / 4,    UINT64_MAX / 16,
@@ -389,6 +403,7 @@ Test(decode, offsets)
     s.message.score.has_offsets = false;
     refused(&s, DETAIL_BAD_OFFSETS, "offsets: missing for 2 queries");
     s.message.score.queries.rows = 1;
+    memset(s.body + 16, 0, 16); /* what was the second query */
     cr_assert_eq(decode(&s), STATUS_OK, "%s", job.failure.text);
 }
 

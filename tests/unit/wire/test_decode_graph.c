@@ -134,6 +134,7 @@ Test(decode_graph, nothing_changes_nothing)
     s.message.add_csr.weights.rows = 0;
     s.message.add_csr.offsets.rows = 1;
     s.body_bytes = 64;
+    memset(s.body, 0, 64);
     cr_assert_eq(decode(&s), STATUS_OK, "%s", job.failure.text);
     sample_find("fetch_nodes", &s);
     s.message.fetch_nodes.ids.rows = s.body_bytes = 0;

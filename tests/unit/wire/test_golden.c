@@ -149,7 +149,7 @@ Test(golden, encoder_writes_the_page)
                                      .space = "default",
                                      .limits = {64 << 20, 64 << 20, 16384, 16384, 256}};
     struct failure f;
-    failure_set(&f, STATUS_NOT_FOUND, DETAIL_UNKNOWN_COLLECTION, "collection: none called 'rows'");
+    failure_set(&f, STATUS_NOT_FOUND, DETAIL_UNKNOWN_COLLECTION, "there is no collection 'rows'");
     bool good = same("hello-reply", frame, encode_hello(1, &hello, frame));
     good &= same("ping-reply", frame, encode_ping(2, frame));
     good &= same("knn-reply", frame, make_knn_reply(frame));
