@@ -3,6 +3,7 @@ import importlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
@@ -190,6 +191,13 @@ def cluster(c):
         near(found["centroids"], ROWS[:2])
 
 
+def save(c):
+    with tempfile.TemporaryDirectory() as folder:
+        to = np.frombuffer(folder.encode(), "u1")
+        return c.ask("Save", {"to": to}, dry_run=True).message.objects >= 2 and \
+            c.ask("Save", {"to": to}).message.number > 0
+
+
 def said(operation, of=lambda message: True, **more):
     return lambda c: of(c.ask(operation, **more).message)
 
@@ -202,6 +210,7 @@ TRIES = [
     ("CONFIG_GET", said("ConfigGet", lambda m: len(m.settings) == 16)),
     ("CONFIG_SET", config_set), ("CONFIG_RELOAD", said("ConfigReload")),
     ("SPACES", said("Spaces", lambda m: any(s.own for s in m.spaces))), ("SLOWLOG", slowlog),
+    ("MEMORY_HISTORY", said("MemoryHistory")),
     ("COLLECTION_CREATE", collection_create), ("UPSERT", upsert), ("SWAP", swap),
     ("COLLECTION_LIST", said("CollectionList", lambda m: len(m.collections) == 2)),
     ("COLLECTION_DESCRIBE", said("CollectionDescribe", lambda m: m.collection.rows == 4,
@@ -252,6 +261,7 @@ TRIES = [
     ("DELETE", lambda c: c.ask("Delete", {"ids": u64(4, 99)}, collection="rows").message.missing
      == 1),
     ("STATS", said("Stats", lambda m: m.rows >= 3)),
+    ("MEMORY", said("Memory", lambda m: "rows" in [c.name for c in m.contents])), ("SAVE", save),
     ("COLLECTION_DROP", said("CollectionDrop", lambda m: m.rows == 3, name="rows")),
 ]
 
