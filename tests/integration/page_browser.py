@@ -151,6 +151,30 @@ def hostile(tab):
     check(there == [True, False, False], "names that are markup: %s" % there)
 
 
+SENSORS = """engram_accel_gpu_state{gpu="0",state="ready"} 1
+engram_accel_gpu_temperature_celsius{gpu="0"} 41
+engram_accel_gpu_clock_hertz{gpu="0",of="sm"} 1980000000
+engram_accel_gpu_busy_ratio{gpu="0",of="memory"} 0.25
+engram_accel_gpu_ecc_errors_total{gpu="0",kind="corrected"} 3
+engram_accel_gpu_slowed{gpu="0",reason="power_cap"} 1
+engram_accel_gpu_slowed{gpu="0",reason="heat"} 0
+"""
+
+
+def sensors(tab):
+    """What a card tells besides, which no simulated one does."""
+    said = tab.value("""(async () => {
+        const { parse } = await import("/read.js"), { sample } = await import("/sample.js");
+        const { showCards } = await import("/tables.js"), box = document.createElement("div");
+        showCards(box, sample(null, parse(%s)).cards);
+        return [...box.querySelectorAll("dt")].map(
+            (t) => t.textContent + ": " + t.nextSibling.textContent);
+    })()""" % json.dumps(SENSORS))
+    for line in ("temperature: 41 °C", "clock sm: 1.98 GHz", "busy memory: 25 %",
+                 "ecc errors corrected: 3", "slowed by: power cap"):
+        check(line in said, "%s is not in %s" % (line, said))
+
+
 def restart(d, at, tab):
     """The daemon goes and comes back at the same address: no negative rates, and it is said."""
     d.process.terminate()
@@ -193,6 +217,7 @@ def main():
                 tab = look(browser, at, width, scheme)
         keys(tab)
         hostile(tab)
+        sensors(tab)
         for p in load:
             p.terminate()
             p.wait(GIVE_UP_S)

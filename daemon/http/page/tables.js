@@ -82,7 +82,7 @@ const TOLD = ["replica_bytes", "request_bytes", "slab_bytes", "budget_bytes", "f
               "uptime_seconds", "replicas", "requests_in_flight", "streams", "restarts_total",
               "uploads_total", "upload_bytes_total", "upload_seconds_total", "evictions_total",
               "runs_total", "run_seconds_total", "errors_total", "no_memory_total",
-              "shrunk_runs_total", "split_runs_total"];
+              "shrunk_runs_total", "split_runs_total", "slowed"];
 
 const UNITS = /(_(?:bytes|seconds|celsius|watts|joules|hertz|ratio))?(_total)?(?= |$)/;
 
@@ -110,6 +110,11 @@ function cardLines(card) {
         ...line("restarts", number(t("restarts_total"))),
         ...line("up for", duration(g("uptime_seconds") || 0)),
     ];
+    const slowed = [...card.gauges].filter(([name]) => name.startsWith("slowed "));
+    if (slowed.length) {
+        const by = slowed.filter(([, v]) => v > 0).map(([name]) => words(name.slice(7)));
+        lines.push(...line("slowed by", by.join(", ") || "nothing"));
+    }
     for (const [name, v] of [...card.gauges, ...card.totals])
         if (!TOLD.includes(name.split(" ")[0]))
             lines.push(...line(words(name.replace(UNITS, "")), measured(name.split(" ")[0], v)));
