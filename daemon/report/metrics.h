@@ -6,6 +6,8 @@
 #ifndef ENGRAM_REPORT_METRICS_H
 #define ENGRAM_REPORT_METRICS_H
 
+#include <stddef.h>
+
 #include "daemon/report/cards_report.h"
 #include "daemon/report/metrics_text.h"
 #include "daemon/report/sources.h"
@@ -48,6 +50,8 @@ struct metrics_view {
     struct wire_pressure pressure;
     uint64_t queue_depth, jobs_in_flight;
     uint32_t workers;
+    uint64_t shadow_bytes, reloads, reloads_refused;
+    struct screen_counts screens[SCREENS];
     struct metrics_space spaces[METRICS_SPACES_MAX + 1]; /* [0]: the others */
 };
 
@@ -63,6 +67,8 @@ void metrics_look_at_sensors(const struct share_sensors *s, uint64_t now_ns,
 bool metrics_render(const struct metrics_view *v, struct metrics_text *out);
 /* Appends what NVML says of the cards: families with a card that has it. */
 void metrics_render_sensors(const struct metrics_view *v, struct metrics_text *out);
+/* Appends pools of memory, rows in int8, reloads, lines of the log that were lost. */
+void metrics_render_memory(const struct metrics_view *v, struct metrics_text *out);
 /* Appends what the system says of this process. */
 void metrics_render_process(struct metrics_text *out);
 

@@ -109,6 +109,11 @@ void metrics_look(const struct report_sources *from, const struct spaces_counted
     out->jobs_in_flight = from->jobs_in_flight;
     out->workers = from->workers;
     out->slow = from->slow;
+    out->reloads = from->reloads ? from->reloads->taken : 0;
+    out->reloads_refused = from->reloads ? from->reloads->refused : 0;
+    out->shadow_bytes = shadows_bytes(store_shadows(store));
+    for (int where = 0; where < SCREENS; where++)
+        out->screens[where] = shadows_screens(store_shadows(store), where);
     look_at_stats(from->stats, out);
     scheduler_report_counters(from->scheduler, from->stats, &out->scheduler);
     look_at_cards(from, out);

@@ -308,5 +308,6 @@ bool metrics_render(const struct metrics_view *v, struct metrics_text *out)
     render_spaces(v, out);
     render_cards(v, out);
     metrics_render_sensors(v, out);
+    metrics_render_memory(v, out);
     return !out->failed;
 }

@@ -315,9 +315,8 @@ void segment_shadow_cut(struct segment *segment, uint64_t row)
     shadow_give_back(s, true);
 }
 
-void collection_count_screen(const struct edition *e, int where, const struct job_screen *did)
+static void add_screen(struct screen_counts *to, const struct job_screen *did)
 {
-    struct screen_counts *to = &e->of->shadow.counts[where];
     to->rested += did->rested;
     if (!did->screened) return;
     to->searches++;
@@ -328,6 +327,22 @@ void collection_count_screen(const struct edition *e, int where, const struct jo
     to->useless += did->useless;
     double passed = (double)did->survived / (double)did->screened;
     to->passed += (to->searches > 1 ? PASSED_LATE : 1) * (passed - to->passed);
+}
+
+void collection_count_screen(const struct edition *e, int where, const struct job_screen *did)
+{
+    add_screen(&e->of->shadow.counts[where], did);
+    if (e->of->shadows) add_screen(&e->of->shadows->counts[where], did);
+}
+
+uint64_t shadows_bytes(const struct shadows *all)
+{
+    return atomic_load_explicit(&all->bytes, memory_order_relaxed);
+}
+
+struct screen_counts shadows_screens(const struct shadows *all, int where)
+{
+    return all->counts[where];
 }
 
 const struct screen_counts *collection_screens_of(const struct edition *e, int where)

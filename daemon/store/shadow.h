@@ -92,6 +92,10 @@ bool collection_shadow_is_barred(const struct collection *c);
 
 /* ---- the store's; the loop ---- */
 
+/* The same of all collections, gone ones too; and the bytes of shadows in the host now. */
+struct screen_counts shadows_screens(const struct shadows *all, int where);
+uint64_t shadows_bytes(const struct shadows *all);
+
 /* NULL: no memory. */
 struct shadows *shadows_create(struct heap *heap, const struct vector_kernels *kernels);
 void shadows_destroy(struct shadows *s);

@@ -66,6 +66,8 @@ struct shadows {
     struct segment_shadow *first;
     struct segment_shadow *swept; /* the next one to be compared */
     uint64_t differed;
+    _Atomic uint64_t bytes;               /* of all blocks */
+    struct screen_counts counts[SCREENS]; /* of all collections there ever were; the loop */
 };
 
 /* ---- shadows.c ---- */

@@ -107,6 +107,7 @@ void shadow_list(struct shadows *all, struct segment_shadow *s)
     if (s->next) s->next->previous = s;
     all->first = s;
     count(s, 1);
+    all->bytes += s->block.bytes;
     pthread_mutex_unlock(&all->lock);
 }
 
@@ -120,6 +121,7 @@ void shadow_drop(struct shadows *all, struct segment_shadow *s)
         all->first = s->next;
     if (s->next) s->next->previous = s->previous;
     count(s, -1);
+    all->bytes -= s->block.bytes;
     heap_give(all->heap, &s->block);
     atomic_store_explicit(&s->asked, 0, memory_order_relaxed);
     shadow_give_back(s, false);

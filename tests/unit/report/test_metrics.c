@@ -208,6 +208,15 @@ Test(metrics, text)
     view.cards[0].memory_bytes = 1000;
     view.cards[0].totals.past[TOTAL_RUN_NS] = 2000000000;
     view.cards[0].totals.last[TOTAL_RUN_NS] = 500000000;
+    view.heap = (struct heap_usage){.bytes_asked = 5, .bytes_free = 1000, .bytes_largest = 250};
+    view.cards[0].now.slab_bytes = 100;
+    view.cards[0].now.request_bytes = 60;
+    view.cards[0].now.asked_bytes = 44;
+    view.cards[0].now.largest_bytes = 20;
+    view.screens[SCREENS_GPU] =
+        (struct screen_counts){.screened = 900, .survived = 9, .useless = 2};
+    view.shadow_bytes = 4711;
+    view.reloads_refused = 3;
     cr_assert(metrics_render(&view, &text));
     metrics_render_process(&text);
     expect("engram_accel_build_info{version=\"" ENGRAM_VERSION "\"} 1");
@@ -226,6 +235,17 @@ Test(metrics, text)
     expect("engram_accel_gpu_state{gpu=\"0\",state=\"down\"} 0");
     expect("engram_accel_gpu_replica_bytes{gpu=\"0\"} 4096");
     expect("engram_accel_gpu_run_seconds_total{gpu=\"0\"} 2.5");
+    expect("engram_accel_memory_asked_bytes 5");
+    expect("engram_accel_memory_fragmentation_ratio 0.75");
+    expect("engram_accel_gpu_request_asked_bytes{gpu=\"0\"} 44");
+    expect("engram_accel_gpu_slab_fragmentation_ratio{gpu=\"0\"} 0.5");
+    expect("engram_accel_screen_pairs_total{backend=\"gpu\"} 900");
+    expect("engram_accel_screen_survivors_total{backend=\"gpu\"} 9");
+    expect("engram_accel_screen_useless_total{backend=\"gpu\"} 2");
+    expect("engram_accel_screen_useless_total{backend=\"cpu\"} 0");
+    expect("engram_accel_shadow_bytes 4711");
+    expect("engram_accel_config_reloads_total{result=\"refused\"} 3");
+    expect("engram_accel_log_lines_lost_total 0");
     expect("# TYPE process_resident_memory_bytes gauge");
     metrics_text_finish(&text);
 }
