@@ -74,7 +74,7 @@ static double cpu_true_ns(const struct work *w)
                   : bytes < 32e6      ? 20 * parts
                                       : least(11 * parts, 150);
     if (w->listed) rate *= 0.6;
-    double memory = bytes / rate * (double)((w->queries + 127) / 128);
+    double memory = bytes / rate * floor((double)(w->queries + 127) / 128);
     double core = w->listed || w->queries < 2 ? 28 : w->queries < 4 ? 55 : 85;
     double compute = flops / (core * parts);
     double moved = (double)(w->bytes_in + w->bytes_out) / least(8 * parts, 20);
@@ -93,7 +93,7 @@ static double gpu_true_ns(const struct work *w)
     double bytes = work_row_bytes(w, BACKEND_GPU), flops = 2 * work_products(w, BACKEND_GPU);
     double asked = work_screen_on(w, BACKEND_GPU).asked; /* a pass more, which is no scan */
     double scan = most(4e3, bytes / 4300);
-    double kernel = scan;
+    double kernel;
     if (w->listed)
         kernel = most(6e3, bytes / 1900);
     else if (!w->k)

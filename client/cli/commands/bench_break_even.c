@@ -89,7 +89,8 @@ static int measure_both(struct cli *cli, const struct bench_options *o, const st
 {
     static const ea_backend both[] = {EA_BACKEND_CPU, EA_BACKEND_GPU};
     struct bench_result *r = calloc(3, sizeof *r); /* by ea_backend; [0]: what is not counted */
-    int code = r ? CLI_OK : cli_error(CLI_NO_MEMORY, "out of memory");
+    int code = CLI_OK;
+    if (!r) return cli_error(CLI_NO_MEMORY, "out of memory");
     for (int i = 0; !code && i < 2; i++)
         code = warm(cli, o, d, both[i], &r[0]);
     for (int i = 0; !code && i < 2 * ROUNDS; i++)
@@ -238,10 +239,9 @@ int bench_break_evens(struct cli *cli, const struct bench_options *given)
         return CLI_OK;
     }
     if (force(cli, "cpu", was)) return CLI_OK;
-    printf(
-        "\nmeasured, rows of %d from which the card is faster: medians of %.2g s on each road, in "
-        "turns, to %d %%\n",
-        DIMENSION, given->seconds / 4, CLOSE_PERCENT);
+    printf("\nmeasured, rows of %d from which the card is faster: medians of %.2g s on each, in "
+           "turns, to %d %%\n",
+           DIMENSION, given->seconds / 4, CLOSE_PERCENT);
     int code = CLI_OK;
     for (size_t i = 0; !code && i < ASKED; i++)
         code = find(cli, given, i);
