@@ -63,6 +63,12 @@ void persist_destroy(struct persist *p)
     free(p);
 }
 
+const struct manifest *persist_last(const struct persist *p)
+{
+    static const struct manifest none;
+    return p->linkable ? &p->last : &none;
+}
+
 bool persist_keeps(const struct persist *p)
 {
     return p->folder.fd >= 0;

@@ -35,6 +35,9 @@ void persist_destroy(struct persist *p);
 
 /* Loads the newest snapshot, as persist.load says, and notes durably that its instance goes on. */
 enum status persist_load(struct persist *p, struct failure *f);
+/* What was loaded or saved there last; its objects may have been left out by a salvage: no objects,
+ * then. */
+const struct manifest *persist_last(const struct persist *p);
 /* True if there is a folder (persist.dir). */
 bool persist_keeps(const struct persist *p);
 /* Of the data: what was loaded, or a new one. */

@@ -118,13 +118,25 @@ static uint64_t mix(uint64_t sum, const char *text, uint64_t number)
     return (sum ^ number) * UINT64_C(0x9e3779b97f4a7c15) + 1;
 }
 
+static uint64_t mix_object(uint64_t sum, const struct snapshot_object *o)
+{
+    return mix(mix(sum, o->space, o->kind), o->name, o->version);
+}
+
 static uint64_t state_of(const struct save_item *items, uint64_t count)
 {
     uint64_t sum = count;
-    for (uint64_t i = 0; i < count; i++) {
-        const struct snapshot_object *o = &items[i].object;
-        sum = mix(mix(sum, o->space, o->kind), o->name, o->version);
-    }
+    for (uint64_t i = 0; i < count; i++)
+        sum = mix_object(sum, &items[i].object);
+    return sum;
+}
+
+/* Of what was loaded, whose objects have the same order. */
+static uint64_t state_loaded(const struct manifest *m)
+{
+    uint64_t sum = m->object_count;
+    for (uint64_t i = 0; i < m->object_count; i++)
+        sum = mix_object(sum, &m->objects[i]);
     return sum;
 }
 
@@ -427,7 +439,7 @@ void saves_abandon(struct pipeline *p)
 void pipeline_set_persist(struct pipeline *p, struct persist *persist)
 {
     p->saves.persist = persist;
-    p->saves.saved = state_now(p);
+    p->saves.saved = state_loaded(persist_last(persist));
     p->saves.ended_ns = clock_read_ns(p->clock);
     if (persist_keeps(persist)) p->instance = persist_instance(persist);
 }
