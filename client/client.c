@@ -99,3 +99,8 @@ uint64_t ea_instance(const ea_client *c)
 {
     return c ? c->instance : 0;
 }
+
+uint64_t ea_generation(const ea_client *c)
+{
+    return c ? c->generation : 0;
+}

@@ -44,7 +44,7 @@ enum {
     EA_FLAG_PROGRESS = 4,
     EA_NAME_MAX = 64,
     EA_TENSORS_MAX = 6,      /* of a request */
-    EA_HEAD_BYTES_MAX = 704, /* header and the longest request message (unbind), padded */
+    EA_HEAD_BYTES_MAX = 768, /* header and the longest request message (unbind), padded */
     EA_INPUT_BYTES = EA_MESSAGE_BYTES_MAX + 2 * EA_ALIGN, /* the longest reply head fits */
     EA_BUCKETS = 1024,
     /* with more abandoned requests the connection is given up: the daemon does not answer */
@@ -58,7 +58,8 @@ struct note {
     uint32_t detail;
     uint32_t retry_after_ms;
     bool retryable;
-    uint64_t version; /* with EA_DETAIL_VERSION_CHANGED: the one that is there */
+    /* with EA_DETAIL_VERSION_CHANGED or EA_DETAIL_STATE_CHANGED: what is there */
+    uint64_t version, instance, generation;
     char text[256];
 };
 
@@ -109,6 +110,7 @@ struct client_request {
     bool lost; /* the connection was lost before its reply */
     bool repeatable;
     bool has_write;      /* its message says what it expects */
+    bool has_expect;     /* and of the state of the data */
     int64_t deadline_ns; /* 0: none */
     int64_t sent_ns;     /* when its last byte was sent; 0: not known */
 
@@ -191,7 +193,9 @@ struct ea_client {
     const struct addrinfo *address;     /* the address that is tried now */
     engram_accel_v1_HelloReply hello;
     bool closing;
-    uint64_t instance;
+    uint64_t instance, generation;
+    ea_state expect; /* of each request, as ea_expect says */
+    bool expects;
     struct limits limits;
     struct note error;    /* of the last call that failed */
     uint64_t completions; /* requests that have ended */
@@ -337,6 +341,8 @@ ea_status ea_build_write(ea_client *c, struct client_request *r, ea_status st,
 ea_status ea_build_change(ea_client *c, struct client_request *r, ea_status st,
                           const pb_msgdesc_t *fields, const void *message,
                           struct client_request **out);
+/* Appends the state that it expects to its encoded message. */
+ea_status ea_request_expect(ea_client *c, struct client_request *r, const ea_state *state);
 /* Queues the request, even while connecting. RESOURCE_EXHAUSTED: it is larger than the daemon
  * takes. */
 ea_status ea_submit(ea_client *c, struct client_request *r);

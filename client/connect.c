@@ -100,6 +100,7 @@ static void accept_hello(ea_client *c)
     }
     c->link = LINK_READY;
     c->instance = m->instance;
+    c->generation = m->generation;
     c->limits = (struct limits){
         .message_bytes_max = m->limits.message_bytes_max,
         .body_bytes_max = m->limits.body_bytes_max,

@@ -101,6 +101,9 @@ static const struct detail_words {
     [EA_DETAIL_LOADING] = {"loading", "what is named is still being loaded from the disk"},
     [EA_DETAIL_BEING_WRITTEN] = {"being_written",
                                  "what is to take another's place is still being written"},
+    [EA_DETAIL_STATE_CHANGED] = {"state_changed",
+                                 "another instance or generation is there than is expected"},
+    [EA_DETAIL_CURSOR_ENDED] = {"cursor_ended", "what a cursor kept is not kept any more"},
 };
 
 static const struct detail_words *find(uint32_t detail)

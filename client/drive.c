@@ -140,6 +140,10 @@ ea_status ea_send(ea_client *c, struct client_request *r, const ea_send_options 
     r->user = o.user;
     r->deadline_ns = ea_deadline_after(o.timeout_us ? o.timeout_us : c->timeout_us);
     ea_status st = ea_request_write(c, r, o.write);
+    if (!st && o.expect) {
+        EA_TAKE(c, state, state, o.expect);
+        st = ea_request_expect(c, r, &state);
+    }
     if (!st) st = ea_answer_prepare(c, r);
     if (!st) st = ea_connect_start(c);
     if (!st) st = ea_submit(c, r);

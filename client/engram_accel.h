@@ -107,6 +107,7 @@ typedef struct ea_sizes {
     size_t swapped;
     size_t memory_content, memory_space, memory_pool;
     size_t save_options, saved;
+    size_t state, object_version;
 } ea_sizes;
 
 /* Makes a handle without using the network. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. options NULL:
@@ -129,10 +130,26 @@ EA_API bool ea_error_retryable(const ea_client *c);
 EA_API uint32_t ea_error_retry_after_ms(const ea_client *c);
 /* After EA_DETAIL_VERSION_CHANGED: the version that is there; 0 otherwise. */
 EA_API uint64_t ea_error_version(const ea_client *c);
+/* The name of a state of the data; 0: any. The version counts changes within one life of the data,
+ * which instance and generation identify. */
+typedef struct ea_state {
+    uint64_t instance;
+    uint64_t generation; /* 0 is that of data that do not outlive the daemon (persist.dir), too */
+    uint64_t version;    /* of what a request names first */
+} ea_state;
+/* What each later request of this handle expects (copied; NULL: nothing); EA_ABORTED if the daemon
+ * has another state: EA_DETAIL_STATE_CHANGED (instance, generation) or EA_DETAIL_VERSION_CHANGED.
+ * So a program that remembers what it knows of the data never takes an answer of others, even if
+ * the daemon was started again between two calls. */
+EA_API ea_status ea_expect(ea_client *c, const ea_state *state);
+/* After EA_ABORTED with one of these: what is there; zeros otherwise. */
+EA_API void ea_error_state(const ea_client *c, ea_state *out);
 /* The version of the library, such as "1.2.3". */
 EA_API const char *ea_library_version(void);
-/* A number that is random at each start of the daemon; 0 before the first connect. */
+/* The life of the daemon's data; 0 before the first connect. Another instance or generation than
+ * before: what was sent may be gone, or older. */
 EA_API uint64_t ea_instance(const ea_client *c);
+EA_API uint64_t ea_generation(const ea_client *c);
 
 /* How a reply was produced. If a call sent several requests, times are summed. */
 typedef struct ea_meta {
@@ -151,7 +168,7 @@ typedef struct ea_meta {
     /* The state of the data: version counts changes within one life of the data, which instance
      * and generation identify. */
     uint64_t instance;
-    uint64_t generation; /* 0: data does not outlive the daemon yet */
+    uint64_t generation; /* 0: data do not outlive the daemon (persist.dir) */
     /* Of a kNN that asked rows in int8 first (screen.memory), else 0: pairs of a query and a row
      * that were asked so, those of them whose rows had to be scored, and the bytes of rows, in
      * either form, that were read for all of it. If several requests ran as one (batch), of all of
@@ -183,6 +200,7 @@ typedef struct ea_result {
     void *memory;            /* private to the library */
     /* cleanup: of the collections that have a and b, as they were read; 0: none was named */
     uint64_t a_version, b_version;
+    uint64_t cursor, positions; /* ea_scan_rows */
 } ea_result;
 EA_API void ea_result_free(ea_result *r);
 
@@ -265,6 +283,7 @@ typedef struct ea_send_options {
     /* NULL: none; from inside ea_pump, with the same user, as often as ea_on_progress says. It may
      * send further requests. */
     ea_progress_callback progress;
+    const ea_state *expect; /* NULL: what ea_expect says */
 } ea_send_options;
 
 /* The socket, or -1 while there is none; it may change with every call. */
@@ -377,6 +396,8 @@ static inline ea_status ea_open(const ea_options *options, ea_client **out)
     s.memory_pool = sizeof(ea_memory_pool);
     s.save_options = sizeof(ea_save_options);
     s.saved = sizeof(ea_saved);
+    s.state = sizeof(ea_state);
+    s.object_version = sizeof(ea_object_version);
     return ea_open_sized(options, &s, out);
 }
 

@@ -116,7 +116,9 @@ typedef enum ea_detail {
     EA_DETAIL_UNKNOWN_SPACE = 88, /* that an operator asks about */
     EA_DETAIL_DAMAGED = 90,       /* what is on the disk is not what was written there */
     EA_DETAIL_LOADING = 91,       /* what is named is still being loaded from the disk */
-    EA_DETAIL_BEING_WRITTEN = 92  /* what is to take another's place is still being written */
+    EA_DETAIL_BEING_WRITTEN = 92, /* what is to take another's place is still being written */
+    EA_DETAIL_STATE_CHANGED = 93, /* another instance or generation is there than is expected */
+    EA_DETAIL_CURSOR_ENDED = 94   /* what a cursor kept is not kept any more */
 } ea_detail;
 
 typedef enum ea_metric {

@@ -159,6 +159,8 @@ typedef struct ea_nodes {
     const uint64_t *targets; /* by id, then by weight */
     const float *weights;
     void *memory;
+    const uint64_t *ids; /* ea_scan_nodes */
+    uint64_t cursor, positions;
 } ea_nodes;
 EA_API void ea_nodes_free(ea_nodes *n);
 EA_API ea_status ea_graph_fetch_nodes(ea_client *c, const char *graph, const uint64_t *ids,
@@ -166,6 +168,13 @@ EA_API ea_status ea_graph_fetch_nodes(ea_client *c, const char *graph, const uin
 EA_API ea_status ea_graph_fetch_nodes_send(ea_client *c, const char *graph, const uint64_t *ids,
                                            uint64_t n, bool edges, const ea_send_options *how,
                                            uint64_t *request_id); /* answer->nodes */
+
+/* As ea_scan_rows (engram_accel_objects.h), of up to `limit` nodes, with their out-edges if
+ * requested. At some positions there is no node: found[i] is 0. Where the reply would be too large
+ * it is EA_RESOURCE_EXHAUSTED, and a smaller page can be asked for. */
+struct ea_cursor;
+EA_API ea_status ea_scan_nodes(ea_client *c, const char *graph, struct ea_cursor *at,
+                               uint64_t limit, bool edges, ea_nodes *out);
 
 /* ---- spreading: docs/spreading.md has the rules ---- */
 

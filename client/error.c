@@ -16,7 +16,7 @@ static void note_fill(struct note *note, ea_status code, uint32_t detail, const 
     note->code = code;
     note->detail = detail;
     note->retry_after_ms = 0;
-    note->version = 0;
+    note->version = note->instance = note->generation = 0;
     note->retryable = retryable(code, detail);
     vsnprintf(note->text, sizeof note->text, format, args);
 }
@@ -73,4 +73,14 @@ uint32_t ea_error_retry_after_ms(const ea_client *c)
 uint64_t ea_error_version(const ea_client *c)
 {
     return c ? c->error.version : 0;
+}
+
+void ea_error_state(const ea_client *c, ea_state *out)
+{
+    ea_state state = {0};
+    if (!c || !out) return;
+    state.instance = c->error.instance;
+    state.generation = c->error.generation;
+    state.version = c->error.version;
+    ea_copy_struct(out, c->sizes.state, &state, sizeof state);
 }

@@ -298,6 +298,33 @@ ea_status ea_next_write(ea_client *c, const ea_write *write)
     return EA_OK;
 }
 
+/* ---- what any request expects ---- */
+
+enum { FIELD_EXPECT = 100 }; /* in every request */
+
+ea_status ea_request_expect(ea_client *c, struct client_request *r, const ea_state *state)
+{
+    struct wire_head *h = (struct wire_head *)r->head;
+    size_t used = EA_HEADER_BYTES + h->message_bytes;
+    engram_accel_v1_Expect m = {
+        .instance = state->instance, .generation = state->generation, .version = state->version};
+    pb_ostream_t out = pb_ostream_from_buffer(r->head + used, EA_HEAD_BYTES_MAX - used);
+    if (!pb_encode_tag(&out, PB_WT_STRING, FIELD_EXPECT) ||
+        !pb_encode_submessage(&out, engram_accel_v1_Expect_fields, &m))
+        return ea_fail(c, EA_INTERNAL, EA_DETAIL_BAD_MESSAGE, "message: %s", PB_GET_ERROR(&out));
+    h->message_bytes += (uint32_t)out.bytes_written;
+    r->has_expect = true;
+    return EA_OK;
+}
+
+ea_status ea_expect(ea_client *c, const ea_state *state)
+{
+    if (!c) return EA_INVALID_ARGUMENT;
+    c->expects = state != NULL;
+    if (state) ea_copy_struct(&c->expect, sizeof c->expect, state, c->sizes.state);
+    return EA_OK;
+}
+
 /* ---- submitting ---- */
 
 static void note_deadline(ea_client *c, const struct client_request *r)
@@ -330,6 +357,10 @@ ea_status ea_submit(ea_client *c, struct client_request *r)
         return ea_fail(c, EA_RESOURCE_EXHAUSTED, EA_DETAIL_BODY_TOO_LARGE,
                        "request of %" PRIu64 " bytes, the daemon takes at most %" PRIu64,
                        r->body_bytes, c->limits.body_bytes_max);
+    if (c->expects && !r->has_expect && r->kind != engram_accel_v1_Kind_KIND_HELLO) {
+        ea_status st = ea_request_expect(c, r, &c->expect);
+        if (st) return st;
+    }
     if (r->owner == OWNER_CALL) {
         r->progress = c->on_progress;
         r->user = c->on_progress_user;

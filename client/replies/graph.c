@@ -92,7 +92,10 @@ ea_status ea_reply_parse_nodes(struct client_request *r, const void *message, ui
     if (!st) st = PLACE(&l, m, offsets, U64, out->offsets);
     if (!st) st = PLACE(&l, m, targets, U64, out->targets);
     if (!st) st = PLACE(&l, m, weights, F32, out->weights);
-    uint64_t n = r->expect.rows;
+    if (!st) st = PLACE(&l, m, ids, U64, out->ids);
+    bool by_position = r->expect.by_position;
+    uint64_t n = by_position ? m.found.rows : r->expect.rows;
+    if (!st && n > r->expect.rows) st = ea_reply_misfit(&l, "found", &m.found);
     if (!st) st = COLUMN(m, found, n);
     if (!st) st = COLUMN(m, kinds, n);
     if (!st) st = COLUMN(m, factors, n);
@@ -101,9 +104,12 @@ ea_status ea_reply_parse_nodes(struct client_request *r, const void *message, ui
     if (!st) st = COLUMN(m, offsets, r->expect.edges ? n + 1 : 0);
     if (!st) st = COLUMN(m, targets, r->expect.edges ? m.targets.rows : 0);
     if (!st) st = COLUMN(m, weights, m.targets.rows);
+    if (!st) st = COLUMN(m, ids, by_position ? n : 0);
     if (st) return st;
     out->count = n;
     out->missing = m.missing;
+    out->cursor = m.cursor;
+    out->positions = m.positions;
     r->result.columns = m.targets.rows;
     st = ea_reply_memory(&l, r, body_bytes, &m.meta);
     out->meta = r->result.meta;

@@ -34,6 +34,8 @@ ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct not
     note->retryable = m.retryable;
     note->retry_after_ms = m.retry_after_ms;
     note->version = m.version;
+    note->instance = m.instance;
+    note->generation = m.generation;
     COPY(note->text, m.message);
     return note->code;
 }
@@ -88,7 +90,8 @@ ea_meta ea_reply_meta(const engram_accel_v1_Meta *m, uint64_t instance)
         .wait_ns = m->wait_ns,
         .batch = m->batch,
         .total_ns = m->total_ns,
-        .instance = instance,
+        .instance = m->instance ? m->instance : instance,
+        .generation = m->generation,
         .screened = m->screened,
         .survived = m->survived,
         .read_bytes = m->read_bytes,
@@ -222,6 +225,8 @@ static ea_status parse_fetch(struct client_request *r, const void *message, uint
     out->rows = n;
     out->columns = m.rows.columns;
     out->missing = m.missing;
+    out->cursor = m.cursor;
+    out->positions = m.positions;
     return ea_reply_memory(&l, r, body_bytes, &m.meta);
 }
 

@@ -126,6 +126,11 @@ struct job_write {
     uint64_t token_low, token_high;
 };
 
+/* What names a state of the data; 0: anything. */
+struct state_name {
+    uint64_t instance, generation, version;
+};
+
 /* Of an attractor to create. */
 struct job_attractor {
     float sparsity, rate;
@@ -162,6 +167,9 @@ struct job_request {
     struct tensor filter_ids;
     struct tensor filter_bitmap;
     uint64_t filter_bitmap_first;
+    uint64_t cursor; /* of what is read by position (request/scans.h); 0: none */
+    bool keep;       /* and whether one is wanted */
+    struct state_name expect;
     uint64_t offset, limit; /* fetch by position; of random rows, the first and how many */
     uint64_t seed;          /* of random rows */
     int64_t shift;          /* of permute */
@@ -215,10 +223,11 @@ struct job_result {
      * drop: rows (of a graph: nodes, edges); changes of a graph: the six of struct graph_counts;
      * covariance: its rows */
     uint64_t counts[6];
-    double totals[2]; /* covariance: the sum of the weights; the divisor */
-    uint64_t rows;    /* in the collection (edges in the graph), after the operation */
-    uint64_t nodes;   /* in the graph, after the operation */
-    uint64_t version; /* of the collection or graph read or written */
+    double totals[2];           /* covariance: the sum of the weights; the divisor */
+    uint64_t rows;              /* in the collection (edges in the graph), after the operation */
+    uint64_t nodes;             /* in the graph, after the operation */
+    uint64_t cursor, positions; /* of what is read by position; 0: none */
+    uint64_t version;           /* of the collection or graph read or written */
     /* of operations that name several things: of each that was read or written; 0: not named */
     uint64_t versions[OPERATION_OBJECTS_MAX];
 };
@@ -345,6 +354,7 @@ struct job {
     } key;
     UT_hash_handle hh; /* in the pipeline's table of jobs in flight, by key */
     struct space *space;
+    const struct state_name *data; /* of the daemon's data, version apart; NULL: not known */
     /* What it waits for, reads or writes, in the order of the table of operations. Most operations
      * name one thing, whose members are the job's as well. */
     union {

@@ -11,7 +11,7 @@ enum status failure_set(struct failure *f, enum status code, enum detail detail,
     f->code = code;
     f->detail = detail;
     f->retry_after_ms = 0;
-    f->version = 0;
+    f->version = f->instance = f->generation = 0;
     va_list args;
     va_start(args, format);
     vsnprintf(f->text, sizeof f->text, format, args);
@@ -123,6 +123,8 @@ const char *detail_name(enum detail detail)
         [DETAIL_DAMAGED] = "damaged",
         [DETAIL_LOADING] = "loading",
         [DETAIL_BEING_WRITTEN] = "being_written",
+        [DETAIL_STATE_CHANGED] = "state_changed",
+        [DETAIL_CURSOR_ENDED] = "cursor_ended",
     };
     bool known = (unsigned)detail < sizeof names / sizeof *names && names[detail];
     return known ? names[detail] : "?"; /* some numbers are not given away */

@@ -114,14 +114,17 @@ enum detail {
     DETAIL_DAMAGED = 90,       /* what is on the disk is not what was written there */
     DETAIL_LOADING = 91,       /* what is named is still being loaded from the disk */
     DETAIL_BEING_WRITTEN = 92, /* what is to take another's place is still being written */
+    DETAIL_STATE_CHANGED = 93, /* another instance or generation is there than is expected */
+    DETAIL_CURSOR_ENDED = 94,  /* what a cursor kept is not kept any more */
 };
 
 /* What went wrong, in words that a caller can act on. The text never names another space. */
 struct failure {
     enum status code;
     enum detail detail;
-    uint32_t retry_after_ms; /* 0: no hint */
-    uint64_t version;        /* VERSION_CHANGED: the one that is there */
+    uint32_t retry_after_ms;       /* 0: no hint */
+    uint64_t version;              /* VERSION_CHANGED: the one that is there */
+    uint64_t instance, generation; /* STATE_CHANGED: those that are there */
     char text[224];
 };
 

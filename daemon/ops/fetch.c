@@ -80,6 +80,7 @@ static enum status fetch_plan(struct job *j)
                            .dimension = collection_dimension(j->collection)};
     w.first = smaller(r->offset, rows);
     w.count = w.by_id ? r->ids.rows : smaller(r->limit, rows - w.first);
+    if (!w.by_id) j->result.positions = rows;
     w.part_rows = PART_BYTES / (w.dimension * sizeof(float));
     atomic_init(&w.missing, 0);
     operation_note_collection(j);
@@ -99,8 +100,10 @@ static enum status fetch_plan(struct job *j)
 static enum status fetch_check(struct job *j)
 {
     const struct job_request *q = &j->request;
-    if (!is_present(&q->ids) || !(q->offset || q->limit)) return STATUS_OK;
-    return check_refuse(j, DETAIL_BAD_SHAPE, "ids: offset and limit are for a fetch without ids");
+    bool positions = q->offset || q->limit || q->cursor || q->keep;
+    if (!is_present(&q->ids) || !positions) return STATUS_OK;
+    return check_refuse(j, DETAIL_BAD_SHAPE,
+                        "ids: offset and limit (or a cursor) are for a fetch without ids");
 }
 
 static void fetch_work(const struct job *j, struct work *w)

@@ -2,6 +2,7 @@
  * if asked for, their out-edges by target's id, then by weight. */
 #include "daemon/base/yield.h"
 #include "daemon/ops/arena.h"
+#include "daemon/ops/check.h"
 #include "daemon/ops/operation_inside.h"
 #include "daemon/ops/radix.h"
 #include "daemon/ops/work.h"
@@ -10,8 +11,9 @@ enum { PART_NODES = 1024, FIND_NODES = 1024, YIELD_EVERY = 1 << 12 };
 
 struct nodes {
     struct spread_graph graph;
-    uint64_t count;
-    uint32_t *numbers; /* SPREAD_NO_NODE: no node has this id */
+    uint64_t count, first; /* by position: that of the first */
+    bool by_id;
+    uint32_t *numbers; /* SPREAD_NO_NODE: no node has this id, or this position */
     _Atomic bool starved;
     _Atomic int refused; /* enum status: why the first allocation failed */
 };
@@ -74,6 +76,7 @@ static void write_node(struct job *j, struct nodes *w, uint64_t at)
     ((float *)t[2].data)[at] = !known ? 0.0f : g->factors ? g->factors[node] : 1.0f;
     ((uint32_t *)t[3].data)[at] = known ? spread_out_list(g, node)->count : 0;
     ((uint32_t *)t[4].data)[at] = known ? spread_in_list(g, node)->count : 0;
+    if (!w->by_id) ((uint64_t *)t[RESULT_NODES_IDS].data)[at] = known ? g->ids[node] : 0;
 }
 
 static void nodes_part(struct job *j, uint32_t part, uint32_t worker)
@@ -105,11 +108,30 @@ static enum status take_result(struct job *j, struct nodes *w, uint64_t edges)
     operation_shape(j, RESULT_NODES_FACTORS, DTYPE_FLOAT32, w->count, 1);
     operation_shape(j, RESULT_NODES_OUT_COUNTS, DTYPE_UINT32, w->count, 1);
     operation_shape(j, RESULT_NODES_IN_COUNTS, DTYPE_UINT32, w->count, 1);
-    if (!j->request.edges) return operation_take_result(j, RESULT_NODES_OFFSETS);
+    uint32_t tensors = w->by_id ? RESULT_NODES_IDS : RESULTS_GraphFetchNodes;
+    if (!w->by_id) operation_shape(j, RESULT_NODES_IDS, DTYPE_UINT64, w->count, 1);
+    if (!j->request.edges && w->by_id) return operation_take_result(j, RESULT_NODES_OFFSETS);
+    if (!j->request.edges) return operation_take_result(j, tensors);
     operation_shape(j, RESULT_NODES_OFFSETS, DTYPE_UINT64, w->count + 1, 1);
     operation_shape(j, RESULT_NODES_TARGETS, DTYPE_UINT64, edges, 1);
     operation_shape(j, RESULT_NODES_WEIGHTS, DTYPE_FLOAT32, edges, 1);
-    return operation_take_result(j, RESULTS_GraphFetchNodes);
+    return operation_take_result(j, tensors);
+}
+
+/* The numbers are the positions. A number that is free has the id of nobody, or one that another
+ * number has. */
+static uint64_t take_positions(const struct job *j, struct nodes *w)
+{
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < w->count; i++) {
+        if (i % YIELD_EVERY == 0) yield_check();
+        uint32_t number = (uint32_t)(w->first + i);
+        uint64_t id = w->graph.ids[number];
+        bool known = id != UINT64_MAX && graph_find(j->graph, id) == number;
+        w->numbers[i] = known ? number : SPREAD_NO_NODE;
+        found += known;
+    }
+    return found;
 }
 
 /* Finds the numbers of all ids; returns how many there are. */
@@ -128,7 +150,7 @@ static uint64_t find_all(const struct job *j, struct nodes *w)
 static enum status nodes_prepare(struct job *j)
 {
     struct nodes *w = nodes_of(j);
-    uint64_t found = find_all(j, w);
+    uint64_t found = w->by_id ? find_all(j, w) : take_positions(j, w);
     uint64_t edges = 0;
     for (uint64_t i = 0; i < w->count; i++) {
         if (i % YIELD_EVERY == 0) yield_check();
@@ -159,8 +181,13 @@ static void nodes_finish(struct job *j)
 
 static enum status nodes_plan(struct job *j)
 {
-    uint64_t count = j->request.ids.rows, bytes = 0;
-    struct nodes w = {.graph = graph_view(j->graph), .count = count};
+    const struct job_request *q = &j->request;
+    struct nodes w = {.graph = graph_view(j->graph), .by_id = is_present(&q->ids)};
+    uint64_t numbers_max = w.graph.nodes, bytes = 0;
+    w.first = smaller(q->offset, numbers_max);
+    w.count = w.by_id ? q->ids.rows : smaller(q->limit, numbers_max - w.first);
+    uint64_t count = w.count;
+    if (!w.by_id) j->result.positions = numbers_max;
     layout_add(&bytes, sizeof w);
     uint64_t numbers = layout_add(&bytes, count * sizeof *w.numbers);
     enum status st = operation_take_scratch(j, bytes);
@@ -179,11 +206,23 @@ enum { NODE_BYTES = 14 }; /* without its edges */
 
 static void nodes_work(const struct job *j, struct work *w)
 {
-    uint64_t count = j->request.ids.rows, nodes = graph_nodes(j->graph);
+    uint64_t nodes = graph_nodes(j->graph);
+    uint64_t count =
+        is_present(&j->request.ids) ? j->request.ids.rows : smaller(j->request.limit, nodes);
     w->bytes_out = work_times(count, NODE_BYTES);
     if (!j->request.edges || !nodes) return;
     uint64_t degree = graph_edges(j->graph) / nodes + 1;
     w->bytes_out += work_times(work_times(count, degree), WORK_BEST_BYTES);
 }
 
-const struct operation_ops operation_graph_fetch_nodes = {.work = nodes_work, .plan = nodes_plan};
+static enum status nodes_check(struct job *j)
+{
+    const struct job_request *q = &j->request;
+    bool positions = q->offset || q->limit || q->cursor || q->keep;
+    if (!is_present(&q->ids) || !positions) return STATUS_OK;
+    return check_refuse(j, DETAIL_BAD_SHAPE,
+                        "ids: offset and limit (or a cursor) are for a fetch without ids");
+}
+
+const struct operation_ops operation_graph_fetch_nodes = {
+    .work = nodes_work, .check = nodes_check, .plan = nodes_plan};

@@ -79,6 +79,11 @@ uint64_t persist_instance(const struct persist *p)
     return p->instance;
 }
 
+uint64_t persist_generation(const struct persist *p)
+{
+    return p->generation;
+}
+
 /* ---------------------------------------------------------------- loading */
 
 static void forget_all(struct store *s)

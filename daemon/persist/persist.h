@@ -42,6 +42,7 @@ const struct manifest *persist_last(const struct persist *p);
 bool persist_keeps(const struct persist *p);
 /* Of the data: what was loaded, or a new one. */
 uint64_t persist_instance(const struct persist *p);
+uint64_t persist_generation(const struct persist *p);
 
 /* Both, for an engine that starts; and a save as it stops, if wanted (persist.on_stop), which
  * logs what goes wrong. p NULL is fine. */

@@ -4,9 +4,11 @@
 
 #include "daemon/request/answers.h"
 #include "daemon/request/drops.h"
+#include "daemon/request/expects.h"
 #include "daemon/request/find.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/scans.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/writes.h"
 
@@ -24,7 +26,8 @@ static enum status find_all(struct pipeline *p, struct job *j, bool *any)
         const char *name = j->request.names[i];
         if (!named[i].kind || (!name[0] && !named[i].needed)) continue;
         struct job_object *o = &j->objects[i];
-        o->resident = find_resident(p, j, named[i].kind, name, &j->failure);
+        o->resident = j->request.cursor ? scans_find(p, j, named[i].kind)
+                                        : find_resident(p, j, named[i].kind, name, &j->failure);
         o->writer = named[i].access != ACCESS_READ;
         if (!o->resident) {
             name_nothing(j);
@@ -45,10 +48,11 @@ enum status admit_job(struct pipeline *p, struct connection *c, struct job *j)
         return STATUS_OK;
     }
     if (job_drops(j)) {
-        if (!writes_begin(p, j)) {
+        if (expects_version(j) || !writes_begin(p, j)) {
             name_nothing(j);
             return j->failure.code;
         }
+        scans_drop(p, j->resident);
         drops_unlink(p, j->resident);
     }
     c->writes += job_written(j) != NULL;
@@ -82,7 +86,8 @@ bool admit_no_job(struct pipeline *p, struct connection *c, const struct frame *
         refuse_frame(p, c, f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
     } else if (!frame_is_padded(f->header, f->message)) {
         refuse_frame(p, c, f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_MESSAGE, FRAME_NOT_PADDED);
-    } else if (f->header->kind == OPERATION_PING && !f->header->body_bytes) {
+    } else if (f->header->kind == OPERATION_PING && !f->header->body_bytes &&
+               !f->header->message_bytes) {
         answer_ping(p, c, f);
     } else if (request_id_in_use(p, c, f->header->request_id)) {
         refuse_frame(p, c, f, STATUS_INVALID_ARGUMENT, DETAIL_REQUEST_ID_IN_USE,

@@ -17,6 +17,7 @@
 #include "daemon/request/answers_settings.h"
 #include "daemon/request/cancel.h"
 #include "daemon/request/drops.h"
+#include "daemon/request/expects.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
@@ -72,6 +73,7 @@ static enum status greet(struct pipeline *p, struct connection *c, const struct 
                            hello.version_min, hello.version_max);
     st = check_token(p, c, &hello, why);
     if (!st) st = space_name_parse(hello.space, name, why);
+    if (!st) st = expects_state(p, &hello.expect, why);
     if (st) return st;
     st = store_space(p->store, name, &c->space);
     if (st) return failure_set(why, st, DETAIL_MEMORY, "no memory for another space");
@@ -101,7 +103,8 @@ void answer_hello(struct pipeline *p, struct connection *c, const struct frame *
     struct wire_hello hello = {
         .version = FRAME_VERSION,
         .features = features,
-        .instance = p->instance,
+        .instance = p->state.instance,
+        .generation = p->state.generation,
         .server_version = ENGRAM_VERSION,
         .space = c->space->name,
         .limits = limits_of(p),
@@ -143,7 +146,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .queue_depth = p->in_line,
         .jobs_in_flight = jobs_of_clients(p),
         .slow = p->slow.count,
-        .instance = p->instance,
+        .instance = p->state.instance,
         .started_ns = p->started_ns,
         .now_ns = clock_read_ns(p->clock),
         .limits = limits_of(p),
@@ -292,6 +295,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     case OPERATION_SLOWLOG: bytes = answer_slowlog(p, c, j, at); break;
     case OPERATION_CANCEL: bytes = answer_cancel(p, j, at, &target); break;
     case OPERATION_SWAP: bytes = answer_swap(p, j, at); break;
+    case OPERATION_CHANGES: bytes = answer_changes(p, j, at); break;
     case OPERATION_COLLECTION_CREATE: bytes = answer_create(p, j, at); break;
     case OPERATION_COLLECTION_LIST: bytes = answer_list(p, j, at); break;
     case OPERATION_COLLECTION_DESCRIBE: bytes = answer_describe(p, j, at); break;

@@ -8,5 +8,6 @@
 #include "daemon/request/pipeline_inside.h"
 
 size_t answer_swap(struct pipeline *p, struct job *j, void *at);
+size_t answer_changes(struct pipeline *p, struct job *j, void *at);
 
 #endif

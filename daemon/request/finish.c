@@ -5,6 +5,7 @@
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/saves.h"
+#include "daemon/request/scans.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/store/shadow.h"
 
@@ -22,6 +23,7 @@ void finish_job(struct pipeline *p, struct job *j)
 {
     bool writes = job_written(j) != NULL;
     if (p->config->observe.enabled) stats_route(&p->stats, j->backend, j->reason);
+    scans_end_page(p, j);
     turnstiles_leave(p, j);
     /* Written rows stay written, so a writer reports how it ended even if it is late; any other
      * job may have stopped in the middle. */

@@ -88,6 +88,7 @@ static void job_begin(struct pipeline *p, struct job *j, struct space *space)
     j->space->users++;
     j->received_ns = clock_read_ns(p->clock);
     j->clock = p->clock;
+    j->data = &p->state;
     j->kernels = p->kernels;
     j->heap = p->heap;
     j->worker_count = p->worker_count;

@@ -13,6 +13,7 @@
 #include "daemon/request/cancel.h"
 #include "daemon/request/compare.h"
 #include "daemon/request/drops.h"
+#include "daemon/request/expects.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
@@ -22,6 +23,7 @@
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/saves.h"
+#include "daemon/request/scans.h"
 #include "daemon/request/settings.h"
 #include "daemon/request/situation.h"
 #include "daemon/request/start.h"
@@ -44,6 +46,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     }
     j->ops = operation_find(f->header->kind);
     enum status st = decode_request(f->header, f->message, f->body, operation_check, j);
+    if (!st) st = expects_begin(p, j);
     if (!st && saves_take(p, c, j)) return;
     if (!st && answer_now(p, c, j)) {
         job_move(j, JOB_DONE);
@@ -116,6 +119,15 @@ static bool pipeline_may_write(struct pipeline *p, struct job *j)
     return false;
 }
 
+/* Whether j finds the version that it expects, or that its cursor keeps. */
+static bool pipeline_finds(struct pipeline *p, struct job *j)
+{
+    if (job_drops(j) || (!scans_begin(p, j) && !expects_version(j))) return true;
+    turnstiles_leave(p, j);
+    reply_send(p, j);
+    return false;
+}
+
 /* Gives the jobs that may pass to the scheduler. Uploads wait in `uploads` until all requests that
  * can have been started. */
 static void pipeline_line_up(struct pipeline *p, struct queue *uploads)
@@ -126,7 +138,7 @@ static void pipeline_line_up(struct pipeline *p, struct queue *uploads)
             continue;
         }
         uint64_t now_ns = clock_read_ns(p->clock);
-        if (pipeline_still_wanted(p, j, now_ns) && pipeline_may_write(p, j))
+        if (pipeline_still_wanted(p, j, now_ns) && pipeline_finds(p, j) && pipeline_may_write(p, j))
             line_enter(p, j, now_ns);
     }
 }
@@ -154,8 +166,9 @@ void pipeline_tick(struct pipeline *p)
     drops_go_on(p);
     saves_turn(p, clock_read_ns(p->clock));
     if (p->telling) progress_tell(p, clock_read_ns(p->clock));
-    uint64_t now_ns = p->expire_ns ? clock_read_ns(p->clock) : 0;
-    if (now_ns && now_ns >= p->expire_ns) pipeline_expire(p, now_ns);
+    uint64_t now_ns = p->expire_ns || p->scans.count ? clock_read_ns(p->clock) : 0;
+    if (p->expire_ns && now_ns >= p->expire_ns) pipeline_expire(p, now_ns);
+    if (p->scans.count) scans_expire(p, now_ns);
 }
 
 void pipeline_memory_freed(struct pipeline *p)
@@ -174,6 +187,7 @@ uint64_t pipeline_wake_ns(const struct pipeline *p)
     uint64_t told_ns = progress_wake_ns(p), ns = scheduler_wake_ns(&p->scheduler);
     if (p->expire_ns && p->expire_ns < ns) ns = p->expire_ns;
     if (saves_wake_ns(p) < ns) ns = saves_wake_ns(p);
+    if (scans_wake_ns(p) < ns) ns = scans_wake_ns(p);
     return told_ns < ns ? told_ns : ns;
 }
 
@@ -194,6 +208,7 @@ static void pipeline_on_close(void *owner, struct connection *c)
         job_detach(p, c, j);
         if (!job_drops(j)) cancel_job(p, j);
     }
+    scans_leave(p, c);
     drops_leave(p, c);
     answer_goodbye(p, c);
 }
@@ -226,7 +241,7 @@ struct pipeline_counts pipeline_count(const struct pipeline *p)
 {
     struct pipeline_counts counts = {
         .clients = jobs_of_clients(p),
-        .jobs = p->job_count - p->trials,
+        .jobs = p->job_count - p->trials - p->scans.count,
         .trials = p->trials,
         .stopping = p->job_count - (p->gpu ? cards_in_flight(p->gpu) : 0),
         .requests = p->stats.requests_total,
@@ -271,7 +286,7 @@ static void pipeline_take_options(struct pipeline *p, const struct pipeline_opti
     p->uploads.wants = replica_wants_upload;
     p->wants_token = o->token != NULL;
     if (o->token) p->token = *o->token;
-    p->instance = o->instance ? o->instance : random_instance(p);
+    p->state.instance = o->instance ? o->instance : random_instance(p);
     p->asked = o->asked;
     p->set_setting = o->set_setting;
     p->reload_settings = o->reload_settings;

@@ -3,9 +3,11 @@
  *   principals  peers as the scheduler knows them, and their tenancies
  *   jobs        the pool of jobs, their moves, who still wants them
  *   find        what a request names
+ *   expects     whether a request finds the state that it expects
  *   quotas      what each space may take
  *   sweep       what old editions leave
  *   turnstiles  in line for a collection or graph
+ *   scans       versions that are kept while they are read by position
  *   tables      what an attractor begins with
  *   tokens      writes that may be repeated
  *   writes      whether a write finds what it expects
@@ -56,6 +58,19 @@ struct uploads {
     struct resident *next;         /* it found no place there; NULL: none */
     /* Whether a piece of it is to be uploaded: replica_wants_upload, or what a test plays. */
     bool (*wants)(const struct backend *gpu, const struct resident *of);
+};
+
+/* Cursors (scans.h). */
+enum { SCANS_MAX = 64, SCANS_OF_ONE = 4 };
+#define SCAN_IDLE_NS UINT64_C(30000000000)
+struct scan_cursor {
+    uint64_t number, connection, until_ns;
+    struct job *holder; /* reads what it keeps; NULL: a free place */
+};
+struct scans {
+    struct scan_cursor list[SCANS_MAX];
+    uint32_t count;
+    uint64_t number_last;
 };
 
 struct probe {
@@ -128,9 +143,10 @@ struct pipeline {
     struct stats stats;
     struct spaces_counted spaces;
     struct probe probe;
+    struct scans scans;
     struct slow_log slow;
     struct memory_history memory;
-    uint64_t instance;
+    struct state_name state; /* of the data, version apart */
     uint64_t started_ns;
     bool wants_token;
     struct secret token;

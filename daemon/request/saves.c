@@ -156,7 +156,7 @@ static enum status begin(struct pipeline *p, const struct job *j, struct failure
 {
     struct saves *s = &p->saves;
     char to[PERSIST_PATH_MAX + 1] = "";
-    struct persist_wish wish = {.to = to, .instance = p->instance};
+    struct persist_wish wish = {.to = to, .instance = p->state.instance};
     if (j) {
         memcpy(to, j->request.to.rows ? j->request.to.data : "", j->request.to.rows);
         to[j->request.to.rows] = 0;
@@ -441,5 +441,6 @@ void pipeline_set_persist(struct pipeline *p, struct persist *persist)
     p->saves.persist = persist;
     p->saves.saved = state_loaded(persist_last(persist));
     p->saves.ended_ns = clock_read_ns(p->clock);
-    if (persist_keeps(persist)) p->instance = persist_instance(persist);
+    if (persist_keeps(persist))
+        p->state = (struct state_name){persist_instance(persist), persist_generation(persist), 0};
 }

@@ -4,6 +4,7 @@
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/saves.h"
+#include "daemon/request/scans.h"
 #include "daemon/request/tables.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/request/uploads.h"
@@ -12,6 +13,7 @@ void pipeline_drain(struct pipeline *p)
 {
     p->draining = true;
     saves_drain(p);
+    scans_finish(p);
 }
 
 /* Takes a job that waits for a backend out of its queue; NULL: there is none. */

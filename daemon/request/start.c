@@ -72,7 +72,8 @@ static bool names_one(const struct job *j)
  * one instant. */
 static void read_newest(const struct pipeline *p, struct job *j)
 {
-    if (j->writer || j->whole || job_is_carrier(j) || !names_one(j)) return;
+    if (j->request.expect.version || j->writer || j->whole || job_is_carrier(j) || !names_one(j))
+        return;
     const struct connection *c = net_find(p->net, j->key.connection);
     if (c && c->writes == j->after_writes) turnstiles_renew(j);
 }

@@ -53,7 +53,7 @@ static uint64_t trials_requests(void *owner)
 static bool trials_is_idle(void *owner)
 {
     const struct pipeline *p = owner;
-    return p->job_count == p->trials;
+    return p->job_count == p->trials + p->scans.count;
 }
 
 struct trial_runner trials_runner(struct pipeline *p)

@@ -243,6 +243,23 @@ bool turnstile_enter(struct job *j)
     return false;
 }
 
+void turnstile_share(struct job *j, const struct job *from)
+{
+    struct job_object *o = &j->objects[0];
+    *o = (struct job_object){.resident = from->objects[0].resident, .job = j, .pinned = true};
+    o->resident->ops->share(o, &from->objects[0]);
+    line_of(o)->readers++;
+    j->holds_turnstile = true;
+}
+
+void turnstile_adopt(struct job *j, const struct job *from)
+{
+    struct job_object *o = &j->objects[0];
+    assert(j->holds_turnstile && o->pinned && o->resident == from->objects[0].resident);
+    o->resident->ops->end(o);
+    o->resident->ops->share(o, &from->objects[0]);
+}
+
 static void end_reads(struct job *j)
 {
     for (uint32_t i = 0; i < OBJECTS; i++) {

@@ -22,6 +22,12 @@
  * their ops->begin says. False: it waits. */
 bool turnstile_enter(struct job *j);
 
+/* j, which has nothing yet, holds what `from` reads first as that sees it, and nothing else; nobody
+ * waits for it but who drops that. */
+void turnstile_share(struct job *j, const struct job *from);
+/* j, which holds what it reads, sees the first of it as `from` does. */
+void turnstile_adopt(struct job *j, const struct job *from);
+
 /* Ends j's hold, with ops->end of each resident. Returns the jobs that may enter now, oldest first
  * in each line, linked by next; they hold what they name. */
 struct job *turnstile_leave(struct job *j);

@@ -70,6 +70,12 @@ static bool resident_renew(struct job_object *o)
     return true;
 }
 
+static void resident_share(struct job_object *to, const struct job_object *from)
+{
+    (void)gate_enter(&from->collection->gate); /* it is open: `from` is in there */
+    to->collection = from->collection;
+}
+
 static void resident_release(struct job_object *o)
 {
     if (o->writer)
@@ -117,6 +123,7 @@ static const struct resident_ops collection_ops = {
     .lend = resident_give_to_job,
     .begin = resident_begin,
     .renew = resident_renew,
+    .share = resident_share,
     .end = resident_release,
     .take_gone = resident_take_gone,
     .gone_is_much = resident_gone_is_much,

@@ -79,6 +79,12 @@ static bool resident_renew(struct job_object *o)
     return true;
 }
 
+static void resident_share(struct job_object *to, const struct job_object *from)
+{
+    (void)gate_enter(&from->graph->gate); /* it is open: `from` is in there */
+    to->graph = from->graph;
+}
+
 static void resident_release(struct job_object *o)
 {
     if (o->writer)
@@ -115,6 +121,7 @@ static const struct resident_ops graph_ops = {
     .lend = resident_give_to_job,
     .begin = resident_begin,
     .renew = resident_renew,
+    .share = resident_share,
     .end = resident_release,
     .take_gone = resident_take_gone,
     .gone_is_much = graph_gone_is_much,

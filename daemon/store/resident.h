@@ -59,6 +59,9 @@ struct resident_ops {
     /* A reader that has not read yet shall see its resident as it is now. False: a writer changes
      * it in place just now, and the reader keeps what it has. */
     bool (*renew)(struct job_object *o);
+    /* Makes `to`, a reader, see what `from` sees, whose it may have been for long. NULL: nobody
+     * asks this kind. */
+    void (*share)(struct job_object *to, const struct job_object *from);
     /* It ends; what a writer wrote is there for all from now on. */
     void (*end)(struct job_object *o);
     /* Takes what only old editions had that are gone. It can be freed on any thread, which takes

@@ -42,14 +42,16 @@ SAME_NUMBER(SPREAD_ENGRAM)
         .wire = &m->in member,                               \
         .out = &out->target,                                 \
     };
-#define TAKE(request)                                                               \
-    static size_t take_##request(const void *message, struct job_request *out,      \
-                                 struct body_field *tensors)                        \
-    {                                                                               \
-        const engram_accel_v1_##request##Request *m = message;                      \
-        size_t count = 0;                                                           \
-        (void)m;                                                                    \
-        FIELDS_##request##Request(engram_accel_v1_##request##Request) return count; \
+#define TAKE(request)                                                                             \
+    static size_t take_##request(const void *message, struct job_request *out,                    \
+                                 struct body_field *tensors)                                      \
+    {                                                                                             \
+        const engram_accel_v1_##request##Request *m = message;                                    \
+        size_t count = 0;                                                                         \
+        if (m->has_expect)                                                                        \
+            out->expect =                                                                         \
+                (struct state_name){m->expect.instance, m->expect.generation, m->expect.version}; \
+        FIELDS_##request##Request(engram_accel_v1_##request##Request) return count;               \
     }
 #define ANSWERED(NAME, number, name, request)                                      TAKE(request)
 #define OPERATION(NAME, number, name, needs, access, groups, LINE, request, reply) TAKE(request)
@@ -146,6 +148,7 @@ enum status decode_hello(const void *message, uint32_t message_bytes, struct hel
         .features = m.features,
         .token_bytes = m.token.size,
     };
+    if (m.has_expect) out->expect = (struct state_name){m.expect.instance, m.expect.generation, 0};
     memcpy(out->client_name, m.client_name, sizeof out->client_name);
     memcpy(out->space, m.space, sizeof out->space);
     memcpy(out->token, m.token.bytes, m.token.size);

@@ -18,6 +18,7 @@ struct hello {
     char space[129]; /* as sent */
     uint8_t token[256];
     uint32_t token_bytes;
+    struct state_name expect;
 };
 
 enum status decode_hello(const void *message, uint32_t message_bytes, struct hello *out,

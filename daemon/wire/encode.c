@@ -47,6 +47,10 @@ engram_accel_v1_Meta encode_meta(const struct job *j)
     m.screened = j->screen.screened;
     m.survived = j->screen.survived;
     m.read_bytes = j->screen.read_bytes;
+    if (j->data) {
+        m.instance = j->data->instance;
+        m.generation = j->data->generation;
+    }
     return m;
 }
 
@@ -57,7 +61,8 @@ static bool failure_retryable(const struct failure *f)
     bool own_limit = d == DETAIL_MESSAGE_TOO_LARGE || d == DETAIL_BODY_TOO_LARGE ||
                      d == DETAIL_REPLY_TOO_LARGE || d == DETAIL_TOO_MANY_ROWS;
     /* what was read must be read again first */
-    if (d == DETAIL_VERSION_CHANGED) return false;
+    if (d == DETAIL_VERSION_CHANGED || d == DETAIL_STATE_CHANGED || d == DETAIL_CURSOR_ENDED)
+        return false;
     return !own_limit && status_retryable(f->code);
 }
 
@@ -69,6 +74,8 @@ size_t encode_error(uint8_t kind, uint64_t request_id, const struct failure *f, 
         .retryable = failure_retryable(f),
         .retry_after_ms = f->retry_after_ms,
         .version = f->version,
+        .instance = f->instance,
+        .generation = f->generation,
     };
     COPY_TEXT(m.message, f->text);
     plain_text_tame(m.message); /* it may name what the client sent, and may have been cut */

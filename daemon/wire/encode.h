@@ -82,6 +82,15 @@ size_t encode_attractor(enum operation operation, uint64_t request_id, const str
 size_t encode_attractor_list(uint64_t request_id, const struct attractor_info *infos, size_t count,
                              bool more, void *buffer);
 size_t encode_swap(const struct job *j, void *buffer);
+/* A page of what has changed. */
+enum { ENCODE_OBJECTS_MAX = 64 };
+struct wire_object {
+    enum object_kind kind;
+    const char *name;
+    uint64_t version;
+};
+size_t encode_changes(const struct job *j, const struct wire_object *objects, size_t count,
+                      bool more, uint64_t total, void *buffer);
 /* Any job that a backend ran. Its tensors stand at the places of their fields (RESULT_KNN_IDS ...),
  * those left out as dtype NONE. The body (j->result.body_bytes from j->result.block) follows. */
 size_t encode_result(const struct job *j, void *buffer);

@@ -26,6 +26,7 @@ size_t encode_hello(uint64_t request_id, const struct wire_hello *hello, void *b
         .version = hello->version,
         .features = hello->features,
         .instance = hello->instance,
+        .generation = hello->generation,
         .has_limits = true,
         .limits = limits_of(&hello->limits),
     };

@@ -18,7 +18,7 @@ struct wire_limits {
 };
 struct wire_hello {
     uint32_t version;
-    uint64_t features, instance;
+    uint64_t features, instance, generation;
     const char *server_version, *space;
     struct wire_limits limits;
 };

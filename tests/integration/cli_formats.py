@@ -40,6 +40,8 @@ collection list
 collection describe rows
 collection drop new
 load rows rows.npy | rows rows.npy --replace
+export rows --out e.npy | g --out e.mtx
+changes | --since 3
 knn rows --query-id 3 -k 2 | rows --queries q.npy --names names.txt | rows --queries q.npy --out near
 monitor --last 1 --count 1
 similarity rows --queries q.npy --best 2 | rows --queries q.npy --out s.npy | rows --queries q.npy --out m.npy -t 0

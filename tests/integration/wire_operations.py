@@ -212,6 +212,7 @@ TRIES = [
     ("SPACES", said("Spaces", lambda m: any(s.own for s in m.spaces))), ("SLOWLOG", slowlog),
     ("MEMORY_HISTORY", said("MemoryHistory")),
     ("COLLECTION_CREATE", collection_create), ("UPSERT", upsert), ("SWAP", swap),
+    ("CHANGES", said("Changes", lambda m: m.total == 2 and m.objects[0].name == "other")),
     ("COLLECTION_LIST", said("CollectionList", lambda m: len(m.collections) == 2)),
     ("COLLECTION_DESCRIBE", said("CollectionDescribe", lambda m: m.collection.rows == 4,
                                  name="rows")),

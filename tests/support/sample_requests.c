@@ -70,6 +70,16 @@ static void make_swap(struct sample *s)
     strcpy(s->message.swap.with, "~rows");
 }
 
+static void make_changes(struct sample *s)
+{
+    sample_begin(s, OPERATION_CHANGES, engram_accel_v1_ChangesRequest_fields);
+    s->message.changes.since = 5;
+    s->message.changes.after_object = engram_accel_v1_ObjectKind_OBJECT_KIND_GRAPH;
+    strcpy(s->message.changes.after, "links");
+    s->message.changes.has_expect = true;
+    s->message.changes.expect.generation = 0;
+}
+
 static void make_upsert(struct sample *s)
 {
     sample_begin(s, OPERATION_UPSERT, engram_accel_v1_UpsertRequest_fields);
@@ -359,6 +369,7 @@ static const struct {
     {"list", make_list},
     {"describe", make_describe},
     {"swap", make_swap},
+    {"changes", make_changes},
     {"upsert", make_upsert},
     {"delete", make_delete},
     {"fetch", make_fetch},

@@ -37,6 +37,7 @@ struct sample {
         engram_accel_v1_CollectionListRequest list;
         engram_accel_v1_CollectionDescribeRequest describe;
         engram_accel_v1_SwapRequest swap;
+        engram_accel_v1_ChangesRequest changes;
         engram_accel_v1_UpsertRequest upsert;
         engram_accel_v1_DeleteRequest delete;
         engram_accel_v1_FetchRequest fetch;

@@ -32,6 +32,8 @@
     COMMAND(describe)           \
     COMMAND(drop)               \
     COMMAND(load)               \
+    COMMAND(export)             \
+    COMMAND(changes)            \
     COMMAND(knn)                \
     COMMAND(similarity)         \
     COMMAND(score)              \
@@ -101,6 +103,7 @@
     COMMAND(spaces)             \
     COMMAND(memory)             \
     COMMAND(slowlog)            \
+    COMMAND(changes)            \
     COMMAND(config_get)         \
     COMMAND(create)             \
     COMMAND(list)               \

@@ -3,8 +3,7 @@
  * Thread: one at a time per struct.
  * Errors: false, and writer->error is one line. A full disk shows in append or in finish.
  *
- * Rows are written to a temporary file beside the target, which finish renames. An existing target
- * that is not a regular file (a device, a pipe) is written directly. */
+ * What is written directly, and how, whole_file.h says. */
 #ifndef ENGRAM_CLI_FILES_NPY_WRITE_H
 #define ENGRAM_CLI_FILES_NPY_WRITE_H
 
@@ -12,12 +11,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "client/cli/files/whole_file.h"
+
 enum npy_write_type { NPY_WRITE_FLOAT32, NPY_WRITE_UINT64, NPY_WRITE_FLOAT64 };
 
 struct npy_writer {
-    FILE *stream;
-    char *path;      /* the target, with symbolic links resolved */
-    char *temporary; /* NULL: the target is written directly */
+    struct whole_file file;
     enum npy_write_type type;
     unsigned axes; /* 1: columns is 1 and not part of the shape */
     uint64_t columns, rows, rows_written;

@@ -111,7 +111,7 @@ Test(decode, unknown_kinds)
     sample_find("ping", &s);
     for (unsigned kind = 0; kind < 256; kind++) {
         bool known = kind >= 1 && (kind <= 6 || (kind >= 8 && kind <= 15) ||
-                                   (kind >= 16 && kind <= 23) || (kind >= 32 && kind <= 47) ||
+                                   (kind >= 16 && kind <= 24) || (kind >= 32 && kind <= 47) ||
                                    (kind >= 48 && kind <= 60) || (kind >= 64 && kind <= 70) ||
                                    kind == OPERATION_COVARIANCE || kind == OPERATION_CLUSTER);
         if (known) continue;
