@@ -1,4 +1,5 @@
-# systemd/packages.mk: what leaves the repository: a tarball, Debian packages. The Makefile includes it.
+# systemd/packages.mk: what leaves the repository: a tarball, Debian packages. The Makefile
+# includes it.
 
 NAME_VERSION := engram-accel-$(VERSION)
 DIST         := build/$(NAME_VERSION).tar.gz

@@ -151,6 +151,15 @@ void gpu_scene_await(const struct gpu_scene *s, ea_gpu_state state)
     }
 }
 
+void gpu_scene_await_calls(const struct gpu_scene *s, uint64_t calls)
+{
+    int64_t until = give_up_ms();
+    while (gpu_scene_calls(s) < calls) {
+        cr_assert(now_ms() < until, "only %llu calls", (unsigned long long)gpu_scene_calls(s));
+        wait_ms(5);
+    }
+}
+
 void gpu_scene_await_answer(ea_client *c, const char *collection, uint32_t dimension)
 {
     int64_t until = give_up_ms();

@@ -37,6 +37,8 @@ bool gpu_scene_is_real(void);
 bool gpu_scene_long(void);
 /* Calls counted so far. */
 uint64_t gpu_scene_calls(const struct gpu_scene *s);
+/* Until there were so many. */
+void gpu_scene_await_calls(const struct gpu_scene *s, uint64_t calls);
 
 /* The GPU process; 0: there is none now. */
 pid_t gpu_process_of(pid_t daemon);

@@ -39,6 +39,7 @@ static bool trial_run(struct trial *t, const char *kind, size_t call, uint64_t n
     gpu_scene_open_counting(&t->scene, t->sim, NULL);
     if (t->comes_back) gpu_scene_await(&t->scene, EA_GPU_READY);
     script_run(t->scene.a, t->scene.b, &t->got);
+    if (!t->comes_back) gpu_scene_await_calls(&t->scene, nth);
     return gpu_scene_calls(&t->scene) >= nth;
 }
 

@@ -56,7 +56,7 @@ static error_t export_parse(int key, char *text, struct argp_state *state)
         if (e->collection && e->graph) argp_error(state, "give --collection or --graph, not both");
         if (e->ids_path && (e->graph || e->nodes_path))
             argp_error(state, "--ids is of a collection, --nodes of a graph");
-        if (e->ids_path && strcmp(e->out, "-") == 0 && strcmp(e->ids_path, "-") == 0)
+        if (e->out && e->ids_path && strcmp(e->out, "-") == 0 && strcmp(e->ids_path, "-") == 0)
             argp_error(state, "rows and ids cannot both go to standard output");
         break;
     default: return ARGP_ERR_UNKNOWN;

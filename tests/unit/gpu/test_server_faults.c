@@ -318,15 +318,15 @@ static void sweep(struct sweep *w, const char *kind, bool may_end)
         past = fail_at(w, kind, may_end, n, "") ? 0 : past + 1;
 }
 
-/* What the clock kept from failing, by its name. */
+/* What the clock kept from failing, by its name: some calls come in every second life only. */
 static void sweep_missed(struct sweep *w, const char *kind, bool may_end)
 {
-    enum { CALLS_MAX = 4 };
+    enum { CALLS_MAX = 4, TIMES = 200 };
     for (size_t i = 0; i < CALL_NAMES; i++) {
         char call[40];
         snprintf(call, sizeof call, "@%s", call_names[i]);
-        for (uint32_t n = 1; n <= CALLS_MAX && !w->seen[i]; n++)
-            fail_at(w, kind, may_end, n, call);
+        for (uint32_t t = 0; t < TIMES && !w->seen[i]; t++)
+            fail_at(w, kind, may_end, 1 + t % CALLS_MAX, call);
     }
 }
 
