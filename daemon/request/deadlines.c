@@ -7,7 +7,7 @@
 void pipeline_expire(struct pipeline *p, uint64_t now_ns)
 {
     p->expire_ns = 0;
-    saves_turn(p, now_ns);
+    saves_turn(p);
     for (uint32_t i = 1; i < p->fresh_jobs; i++) {
         struct job *j = &p->jobs[i];
         if (j->state == JOB_FREE || !j->deadline_ns || job_drops(j)) continue;

@@ -164,7 +164,7 @@ void pipeline_tick(struct pipeline *p)
     for (struct job *j; (j = queue_pop(&uploads));)
         uploads_submit(p, j);
     drops_go_on(p);
-    saves_turn(p, clock_read_ns(p->clock));
+    saves_turn(p);
     if (p->telling) progress_tell(p, clock_read_ns(p->clock));
     uint64_t now_ns = p->expire_ns || p->scans.count ? clock_read_ns(p->clock) : 0;
     if (p->expire_ns && now_ns >= p->expire_ns) pipeline_expire(p, now_ns);

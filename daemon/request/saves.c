@@ -359,11 +359,12 @@ static void look_at_idle(struct pipeline *p, uint64_t now_ns)
     s->calm_ns = s->again_ns = now_ns;
 }
 
-void saves_turn(struct pipeline *p, uint64_t now_ns)
+void saves_turn(struct pipeline *p)
 {
     struct saves *s = &p->saves;
     struct persist_report report;
     if (!s->persist) return;
+    uint64_t now_ns = clock_read_ns(p->clock);
     if (s->phase == SAVES_IDLE && !p->draining) look_at_idle(p, now_ns);
     if (s->phase == SAVES_CALMING && now_ns >= s->again_ns) try_to_begin(p, now_ns);
     if (s->phase != SAVES_WRITING) return;

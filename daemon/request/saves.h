@@ -13,7 +13,7 @@
 /* True: j asks for a save; it waits for that, or is answered already. */
 bool saves_take(struct pipeline *p, struct connection *c, struct job *j);
 /* Begins what is due, and takes the end of what has ended. */
-void saves_turn(struct pipeline *p, uint64_t now_ns);
+void saves_turn(struct pipeline *p);
 /* When it wants to be called again; UINT64_MAX: it is woken. */
 uint64_t saves_wake_ns(const struct pipeline *p);
 /* True: j waited for a save, or for memory that one keeps; if nobody wants it any more, it has been
