@@ -22,12 +22,18 @@ static uint64_t memory_bytes(const struct config *c)
  * of others. */
 static enum status refuse_heap(uint64_t bytes, enum status st, struct failure *f)
 {
-    struct rlimit file;
+    struct rlimit file, addresses;
     if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY)
         return failure_set(f, st, DETAIL_MEMORY,
                            "memory.max_mib: cannot map %llu MiB; files, which that is to the "
                            "system, may have only %llu bytes (RLIMIT_FSIZE): make it unlimited",
                            (unsigned long long)(bytes >> 20), (unsigned long long)file.rlim_cur);
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+        return failure_set(f, st, DETAIL_MEMORY,
+                           "memory.max_mib: cannot map %llu MiB, for which four times as many "
+                           "addresses are needed; there may be only %llu MiB of them (RLIMIT_AS)",
+                           (unsigned long long)(bytes >> 20),
+                           (unsigned long long)(addresses.rlim_cur >> 20));
     return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
                        (unsigned long long)(bytes >> 20));
 }

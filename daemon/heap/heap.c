@@ -15,23 +15,42 @@
 
 /* Blocks are powers of two of address space, but only the pages that were asked for are ever
  * touched, so only those count. The files are sparse and twice the bound, and have room for blocks
- * much smaller than a unit, and the first for many blocks that have only begun: rounding up costs
- * addresses, not memory. */
+ * much smaller than a unit, and the first for many blocks that have only begun, as far as there are
+ * addresses: rounding up costs addresses, not memory. */
 enum { PAGE = 4096 };
-#define ROUNDING_BYTES (UINT64_C(256) << 20)
-#define BEGUN_BYTES    (UINT64_C(64) << 30)
-#define CACHE_BYTES    (UINT64_C(64) << 20)
+#define ROUNDING_BYTES  (UINT64_C(256) << 20)
+#define BEGUN_BYTES     (UINT64_C(64) << 30)
+#define BEGUN_BYTES_MIN (UINT64_C(256) << 20)
+#define CACHE_BYTES     (UINT64_C(64) << 20)
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
     return (n + to - 1) / to * to;
 }
 
+static bool has_addresses(uint64_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at != MAP_FAILED && munmap(at, bytes) == 0;
+}
+
+/* Addresses for blocks that have only begun, besides `others` that are needed in any case. A limit
+ * (RLIMIT_AS) or a tool that runs the daemon (valgrind) may leave fewer than asked for, and as many
+ * again are left to threads, tables and libraries. With fewer, fewer large bodies can be on their
+ * way at once; the others are refused for now. */
+static uint64_t begun_bytes(uint64_t others)
+{
+    uint64_t bytes = BEGUN_BYTES;
+    while (bytes && !has_addresses(others + 2 * bytes))
+        bytes = bytes > BEGUN_BYTES_MIN ? bytes / 2 : 0;
+    return bytes;
+}
+
 enum status heap_create(uint64_t bytes_max, struct heap **out)
 {
     if (bytes_max == 0 || bytes_max > UINT64_C(1) << 44) return STATUS_INVALID_ARGUMENT;
     uint64_t exchange = round_up(bytes_max, HEAP_UNIT) / HEAP_UNIT * 2 + ROUNDING_BYTES / HEAP_UNIT;
-    uint64_t own = exchange + BEGUN_BYTES / HEAP_UNIT;
+    uint64_t own = exchange + begun_bytes(2 * exchange * HEAP_UNIT) / HEAP_UNIT;
     if (own > UINT32_C(1) << 30) return STATUS_INVALID_ARGUMENT;
 
     enum status st = STATUS_RESOURCE_EXHAUSTED;

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import time
 
+import numpy
+
 import checks
 from checks import check
 
@@ -135,6 +137,28 @@ def file_sizes():
     with daemon(before=limit(resource.RLIMIT_FSIZE, 1 << 16, resource.RLIM_INFINITY)) as d:
         expect_serving("a soft RLIMIT_FSIZE", d)
         expect_stop("a soft RLIMIT_FSIZE", d)
+
+
+def addresses():
+    """RLIMIT_AS: fewer than the 64 GiB that are reserved where nothing forbids it; it serves, and
+    16 MiB of rows are read. Too few for the bound end the start."""
+    with open(PROGRAM, "rb") as f:
+        if b"__asan_init" in f.read():
+            print("SKIP RLIMIT_AS: the address sanitizer itself takes 20 TiB of addresses")
+            return
+    with daemon(before=limit(resource.RLIMIT_AS, 3 << 30)) as d:
+        expect_serving("3 GiB of addresses", d)
+        with tempfile.NamedTemporaryFile(suffix=".npy") as f:
+            numpy.save(f, numpy.ones((1 << 16, 64), numpy.float32))
+            f.flush()
+            p = subprocess.run([TOOL, "--socket", d.path, "load", "c", f.name, "--create",
+                                "--metric", "dot"], capture_output=True, text=True,
+                               timeout=GIVE_UP_S)
+        check(p.returncode == 0, "3 GiB of addresses: a load: %s" % p.stderr)
+        expect_stop("3 GiB of addresses", d)
+    with daemon(before=limit(resource.RLIMIT_AS, 600 << 20)) as d:
+        expect_refusal("600 MiB of addresses", d, 1, "memory.max_mib: cannot map 64 MiB",
+                       "only 600 MiB of them (RLIMIT_AS)")
 
 
 def connect(path):
@@ -399,8 +423,8 @@ def set_jump(path, seconds):
 
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for case in (file_sizes, descriptors, no_file_at_all, full_outputs, closed_folders, open_umask,
-                 without_proc, jumping_clock):
+    for case in (file_sizes, addresses, descriptors, no_file_at_all, full_outputs, closed_folders,
+                 open_umask, without_proc, jumping_clock):
         case()
     return 1 if checks.failures else 0
 
