@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <uv.h>
 
+#include "daemon/base/cgroup.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memory_file.h"
 #include "daemon/net/connection.h"
@@ -12,10 +13,20 @@
  * from sending the requests that drop something. */
 enum { RESERVE_SHARE = 16, RESERVE_BYTES_MAX = 256 << 20 };
 
+/* What the machine has, or the control group that the daemon is in may have. */
 static uint64_t memory_bytes(const struct config *c)
 {
-    if (c->memory_mib_max) return c->memory_mib_max << 20;
-    return uv_get_total_memory() / 4 * 3;
+    uint64_t machine = uv_get_total_memory(), group = cgroup_memory_max("");
+    uint64_t bytes = c->memory_mib_max << 20;
+    if (!bytes) bytes = (group < machine ? group : machine) / 4 * 3;
+    if (!c->memory_mib_max && group < machine)
+        log_info("memory.max_mib: %llu, three quarters of the %llu MiB of the control group",
+                 (unsigned long long)(bytes >> 20), (unsigned long long)(group >> 20));
+    if (bytes > group)
+        log_warning("memory.max_mib is %llu, but the control group may have only %llu MiB; the "
+                    "kernel ends what takes more",
+                    (unsigned long long)(bytes >> 20), (unsigned long long)(group >> 20));
+    return bytes;
 }
 
 /* The heap's memory is files without a name, larger than the bound, whose size is limited like that

@@ -72,7 +72,7 @@ struct config {
     bool worker_pin;                     /* workers.pin: true */
     bool worker_inline;                  /* workers.inline: true (live) */
     char kernels[CONFIG_TEXT_MAX];       /* kernels: auto, scalar, avx2, avx512, neon */
-    uint64_t memory_mib_max;             /* memory.max_mib: 0 = three quarters of RAM */
+    uint64_t memory_mib_max;             /* memory.max_mib: 0 = 3/4 of RAM, or of the cgroup */
     uint64_t cache_mib_max;              /* memory.cache_mib: given-back blocks kept; 64 (live) */
     char screen_memory[CONFIG_TEXT_MAX]; /* screen.memory: auto, off, cpu, gpu (live) */
     uint64_t body_mib_max;               /* limits.request_body_mib: 64; 1..1024 */

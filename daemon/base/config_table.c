@@ -54,7 +54,7 @@ const struct config_key config_keys[] = {
 
     {.name = "memory.max_mib", .type = CONFIG_NUMBER64, .offset = AT(memory_mib_max),
      .max = 1 << 30, .number = 0, .help = "MiB that collections, requests and results may take "
-     "together; 0 for three quarters of RAM."},
+     "together; 0 for three quarters of RAM, or of what the control group may have."},
     {.name = "memory.cache_mib", .type = CONFIG_NUMBER64, .live = true, .offset = AT(cache_mib_max),
      .max = 1 << 20, .number = 64, .help = "MiB of given-back request memory kept for reuse; it "
      "goes back to the system when idle."},

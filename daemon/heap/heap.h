@@ -35,11 +35,12 @@ struct heap_block {
 
 struct heap_usage {
     uint64_t bytes_max;
-    uint64_t bytes_used;   /* of blocks in use */
-    uint64_t bytes_asked;  /* of them, what was asked for, rounded up to pages */
-    uint64_t bytes_cached; /* of blocks given back and kept for reuse */
-    uint64_t bytes_peak;   /* the most that bytes_used ever was */
-    uint64_t blocks;       /* in use */
+    uint64_t bytes_used;    /* of blocks in use, and outside */
+    uint64_t bytes_asked;   /* of them, what was asked for, of blocks rounded up to pages */
+    uint64_t bytes_outside; /* of memory that is not the heap's own (outside.h) */
+    uint64_t bytes_cached;  /* of blocks given back and kept for reuse */
+    uint64_t bytes_peak;    /* the most that bytes_used ever was */
+    uint64_t blocks;        /* in use */
     /* In a copy alone: on its way back to the system; not in use, what is cached included, and the
      * largest block that could be had of it (once it is back). */
     uint64_t bytes_releasing, bytes_free, bytes_largest;

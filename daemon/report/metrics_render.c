@@ -75,7 +75,9 @@ static void render_daemon(const struct metrics_view *v, struct metrics_text *t)
         "Bytes that clients sent.");
     one(t, "engram_accel_sent_bytes_total", "counter", v->net.bytes_out, "Bytes sent to clients.");
     one(t, "engram_accel_memory_used_bytes", "gauge", v->heap.bytes_used,
-        "Of the heap: collections, requests and results.");
+        "Collections, requests and results.");
+    one(t, "engram_accel_memory_outside_bytes", "gauge", v->heap.bytes_outside,
+        "Of that, beside the heap: ids, norms, indexes, names, what an empty collection takes.");
     one(t, "engram_accel_memory_cached_bytes", "gauge", v->heap.bytes_cached,
         "Of the heap: given back, and kept for reuse.");
     one(t, "engram_accel_memory_peak_bytes", "gauge", v->heap.bytes_peak,

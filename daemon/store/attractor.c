@@ -219,7 +219,11 @@ enum status attractor_create(struct heap *heap, struct space *space, const char 
     a->rate = shape->rate;
     a->resident.space = space;
     a->weights_dirty = a->dentate_dirty = true;
-    enum status st = dentate_take(heap, space, shape->dimension, f, &a->dentate);
+    a->outside = (struct outside){.heap = heap, .owner = space->number};
+    enum status st =
+        outside_count(&a->outside, sizeof *a + sizeof *a->now + RESIDENT_OUTSIDE_BYTES);
+    if (st) st = heap_refuse(heap, st, space->number, "an attractor", f);
+    if (!st) st = dentate_take(heap, space, shape->dimension, f, &a->dentate);
     if (!st) st = attractor_edition_create(a, f, &a->now);
     if (st) {
         attractor_destroy(a);
@@ -245,6 +249,7 @@ void attractor_destroy(struct attractor *a)
     resident_free_gone(a->heap, resident_take_gone(&a->resident));
     attractor_edition_destroy(a->heap, a->now);
     dentate_give(a->heap, a->resident.space, a->dentate);
+    outside_end(&a->outside);
     free(a);
 }
 

@@ -8,6 +8,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "daemon/heap/outside.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/dentate.h"
 #include "daemon/store/gate.h"
@@ -34,6 +35,7 @@ struct attractor {
     struct attractor_edition *now;
     struct attractor_edition *written; /* by the writer that is in; NULL: nothing yet */
     struct attractor_edition *gone;
+    struct outside outside; /* this struct, and what belongs to an empty one */
 };
 
 static inline uint64_t attractor_block_bytes(uint32_t dimension)

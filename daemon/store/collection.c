@@ -140,10 +140,15 @@ enum status collection_create(struct heap *heap, const struct vector_kernels *ke
 {
     struct collection *c = fault_here("store: collection") ? NULL : calloc(1, sizeof *c);
     if (!c) return STATUS_RESOURCE_EXHAUSTED;
-    c->now = edition_create(c);
-    if (!c->now) {
+    c->outside = (struct outside){.heap = heap, .owner = space->number};
+    enum status st =
+        outside_count(&c->outside, sizeof *c + sizeof *c->now + RESIDENT_OUTSIDE_BYTES);
+    if (!st) c->now = edition_create(c);
+    if (!st && !c->now) st = STATUS_RESOURCE_EXHAUSTED;
+    if (st) {
+        outside_end(&c->outside);
         free(c);
-        return STATUS_RESOURCE_EXHAUSTED;
+        return st;
     }
     c->now->number = 1;
     resident_init(&c->resident, &collection_ops, space, name);
@@ -193,6 +198,7 @@ void collection_destroy(struct collection *c)
     assert(!c->now->older);
     collection_clear(c);
     edition_destroy(c->now);
+    outside_end(&c->outside);
     free(c);
 }
 

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "daemon/heap/outside.h"
 #include "daemon/store/gate.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/dirty.h"
@@ -29,6 +30,7 @@ struct segment {
     uint64_t born;        /* the number of the edition that made it: older ones do not see it */
     struct segment *next; /* in a list of those that newer editions do not see */
     struct segment_shadow shadow;
+    struct outside outside; /* ids, norms and this struct */
 };
 
 struct edition {
@@ -80,7 +82,8 @@ struct collection {
     struct dirty dirty;      /* rows that changed since they were last copied to the replica */
     struct shadows *shadows; /* the store's; NULL: none */
     struct collection_shadow shadow;
-    UT_hash_handle hh; /* in the space's table of collections */
+    struct outside outside; /* this struct, and what belongs to an empty collection */
+    UT_hash_handle hh;      /* in the space's table of collections */
 };
 
 enum status collection_create(struct heap *heap, const struct vector_kernels *kernels,

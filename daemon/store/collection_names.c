@@ -26,7 +26,7 @@ enum status store_collection_create(struct store *s, struct space *space, const 
     if (st) return st;
 
     st = collection_create(s->heap, s->kernels, space, name, dimension, (enum metric)metric, &c);
-    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a collection");
+    if (st) return heap_refuse(s->heap, st, space->number, "a collection", f);
     c->shadows = s->shadows;
     if (!fault_here("store: collection name")) HASH_ADD_STR(space->collections, resident.name, c);
     if (!c->hh.tbl) {

@@ -34,23 +34,30 @@ void segment_give(struct heap *heap, struct segment *s)
     else
         heap_give(heap, &s->rows);
     array_free(s->ids, s->rows_max * COLUMN_BYTES);
+    outside_end(&s->outside);
     free(s);
 }
 
-/* Without rows. NULL: no memory. */
-static struct segment *segment_begin(const struct edition *e, uint64_t rows_max)
+/* Without rows. */
+static enum status segment_begin(const struct edition *e, uint64_t rows_max, struct segment **out)
 {
+    const struct collection *c = e->of;
     struct segment *s = fault_here("store: segment") ? NULL : calloc(1, sizeof *s);
-    if (!s) return NULL;
+    if (!s) return STATUS_RESOURCE_EXHAUSTED;
     s->rows_max = rows_max;
     s->born = e->number;
-    s->ids = array_resize(NULL, 0, rows_max * COLUMN_BYTES);
-    if (!s->ids) {
+    s->outside = (struct outside){.heap = c->heap, .owner = c->resident.space->number};
+    enum status st = outside_count(&s->outside, rows_max * COLUMN_BYTES + sizeof *s);
+    if (!st) s->ids = array_resize(NULL, 0, rows_max * COLUMN_BYTES);
+    if (!st && !s->ids) st = STATUS_RESOURCE_EXHAUSTED;
+    if (st) {
+        outside_end(&s->outside);
         free(s);
-        return NULL;
+        return st;
     }
     s->norms = (float *)(s->ids + rows_max);
-    return s;
+    *out = s;
+    return STATUS_OK;
 }
 
 /* take: heap_take_fresh for rows that will stay, heap_take for copies, which come and go. */
@@ -60,9 +67,10 @@ static enum status segment_make(const struct edition *e, uint64_t rows_max,
                                 struct segment **out)
 {
     struct collection *c = e->of;
-    struct segment *s = segment_begin(e, rows_max);
-    if (!s) return STATUS_RESOURCE_EXHAUSTED;
-    enum status st = take(c->heap, rows_max * row_bytes_of(c), c->resident.space->number, &s->rows);
+    struct segment *s;
+    enum status st = segment_begin(e, rows_max, &s);
+    if (st) return st;
+    st = take(c->heap, rows_max * row_bytes_of(c), c->resident.space->number, &s->rows);
     if (st) {
         segment_free(c->heap, s);
         return st;
@@ -125,8 +133,9 @@ static enum status replace(struct edition *e, size_t i, uint64_t rows_max, bool 
 
 enum status room_keep(struct edition *e, size_t i, struct shared_block *shared, float *rows)
 {
-    struct segment *from = e->segments[i], *to = segment_begin(e, from->rows_max);
-    if (!to) return STATUS_RESOURCE_EXHAUSTED;
+    struct segment *from = e->segments[i], *to;
+    enum status st = segment_begin(e, from->rows_max, &to);
+    if (st) return st;
     memcpy(to->ids, from->ids, from->rows_max * sizeof *to->ids);
     shared_block_hold(shared);
     to->shared = shared;
@@ -221,8 +230,10 @@ enum status room_reserve(struct edition *e, uint64_t rows)
 /* Makes the index anew for so many rows; other editions may go on with the old one. */
 static enum status index_anew(struct edition *e, uint64_t rows)
 {
-    struct row_index *old = e->index, *x = row_index_make(rows);
-    if (!x) return STATUS_RESOURCE_EXHAUSTED;
+    const struct collection *c = e->of;
+    struct row_index *old = e->index, *x;
+    enum status st = row_index_make(c->heap, c->resident.space->number, rows, &x);
+    if (st) return st;
     row_index_add_rows(x, e, 0, rows_of(e));
     if (write_is_in_place(e->of) || old != e->of->now->index) row_index_free(old);
     e->index = x;

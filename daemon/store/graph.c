@@ -149,10 +149,15 @@ enum status graph_create(struct heap *heap, struct space *space, const char *nam
 {
     struct graph *g = fault_here("store: graph") ? NULL : calloc(1, sizeof *g);
     if (!g) return STATUS_RESOURCE_EXHAUSTED;
-    g->now = graph_edition_create(g);
-    if (!g->now) {
+    g->outside = g->spare_outside = (struct outside){.heap = heap, .owner = space->number};
+    enum status st =
+        outside_count(&g->outside, sizeof *g + sizeof *g->now + RESIDENT_OUTSIDE_BYTES);
+    if (!st) g->now = graph_edition_create(g);
+    if (!st && !g->now) st = STATUS_RESOURCE_EXHAUSTED;
+    if (st) {
+        outside_end(&g->outside);
         free(g);
-        return STATUS_RESOURCE_EXHAUSTED;
+        return st;
     }
     g->now->number = 1;
     graph_set_empty(g->now);
@@ -173,6 +178,7 @@ static void drop_spare(struct graph *g)
     g->free_numbers = NULL;
     g->marks = NULL;
     g->free_capacity = g->mark_words = 0;
+    outside_end(&g->spare_outside);
 }
 
 void graph_empty(struct graph_edition *g)
@@ -205,6 +211,7 @@ void graph_destroy(struct graph *g)
     graph_clear(g);
     graph_edition_destroy(g->now);
     pthread_mutex_destroy(&g->work_lock);
+    outside_end(&g->outside);
     free(g);
 }
 

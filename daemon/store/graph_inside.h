@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "daemon/base/yield.h"
+#include "daemon/heap/outside.h"
 #include "daemon/store/gate.h"
 #include "daemon/store/dirty.h"
 #include "daemon/store/graph.h"
@@ -113,6 +114,8 @@ struct graph {
     uint32_t *free_numbers; /* the last that counts is used next */
     uint64_t *marks;        /* a bitmap over numbers, all 0 between calls */
     uint64_t free_capacity, mark_words;
+    struct outside spare_outside; /* of these two */
+    struct outside outside;       /* this struct, and what belongs to an empty graph */
 
     struct graph_trial {
         uint8_t skip, left; /* how many go without after a failure; how many still do */

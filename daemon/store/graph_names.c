@@ -25,7 +25,7 @@ enum status store_graph_create(struct store *s, struct space *space, const char 
     if (st) return st;
 
     st = graph_create(s->heap, space, name, &g);
-    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a graph");
+    if (st) return heap_refuse(s->heap, st, space->number, "a graph", f);
     if (!fault_here("store: graph name")) HASH_ADD_STR(space->graphs, resident.name, g);
     if (!g->hh.tbl) {
         graph_destroy(g);

@@ -21,14 +21,16 @@ uint32_t graph_numbers_with(const struct graph_edition *g, uint32_t made)
 }
 
 /* Puts an index of all nodes, with room for one more and some, in the place of the present one. */
-static bool index_anew(struct graph_edition *g, uint32_t present, uint64_t somebody)
+static enum status index_anew(struct graph_edition *g, uint32_t present, uint64_t somebody)
 {
-    struct node_index *old = g->index, *x = node_index_make(somebody + somebody / 3 + 1);
-    if (!x) return false;
+    struct node_index *old = g->index, *x;
+    enum status st = node_index_make(g->of->heap, g->of->resident.space->number,
+                                     somebody + somebody / 3 + 1, &x);
+    if (st) return st;
     node_index_add_all(x, ids_of(g), present);
     if (graph_in_place(g) || old != g->of->now->index) node_index_free(old);
     g->index = x;
-    return true;
+    return STATUS_OK;
 }
 
 void graph_index_fit(struct graph_edition *g)
@@ -40,7 +42,7 @@ void graph_index_fit(struct graph_edition *g)
 bool graph_index_own(struct graph_edition *g)
 {
     return graph_in_place(g) || g->index != g->of->now->index ||
-           index_anew(g, g->numbers, g->numbers - g->free_count);
+           !index_anew(g, g->numbers, g->numbers - g->free_count);
 }
 
 static enum status make_node(struct graph_edition *g, uint64_t id, uint32_t *made, uint32_t *number,
@@ -56,8 +58,8 @@ static enum status make_node(struct graph_edition *g, uint64_t id, uint32_t *mad
     if (node < g->numbers && !graph_part_own(g, GRAPH_IDS, present))
         return graph_refuse(g, g->of->write.starved, "the new nodes", f);
     uint64_t *ids = ids_of(g), somebody = (uint64_t)g->numbers - g->free_count + *made;
-    if (!node_index_has_room(g->index, 1) && !index_anew(g, present, somebody))
-        return graph_refuse(g, STATUS_RESOURCE_EXHAUSTED, "the index of nodes", f);
+    if (!node_index_has_room(g->index, 1)) st = index_anew(g, present, somebody);
+    if (st) return graph_refuse(g, st, "the index of nodes", f);
     ids[node] = id;
     node_index_add(g->index, id, node);
     ++*made;
@@ -105,6 +107,8 @@ static bool reserve_spare(struct graph_edition *g, uint64_t numbers)
     uint64_t capacity = g->of->free_capacity + g->of->free_capacity / 2;
     if (capacity < numbers) capacity = numbers < SPARE_MIN ? SPARE_MIN : numbers;
     if (numbers > g->of->free_capacity) {
+        uint64_t bytes = capacity * sizeof *g->of->free_numbers + (capacity + 63) / 64 * 8;
+        if (outside_count(&g->of->spare_outside, bytes)) return false;
         size_t size = sizeof *g->of->free_numbers;
         uint32_t *grown =
             array_resize(g->of->free_numbers, g->of->free_capacity * size, capacity * size);

@@ -6,7 +6,7 @@
  * authoritative and comes with every call; an id of 2^64 - 1 there is nobody's.
  * Owner:  the editions that use it.
  * Thread: any number of readers and one writer at once.
- * Errors: node_index_make: NULL, no memory. */
+ * Errors: node_index_make: RESOURCE_EXHAUSTED; PERMISSION_DENIED, the owner's quota. */
 #ifndef ENGRAM_STORE_NODE_INDEX_H
 #define ENGRAM_STORE_NODE_INDEX_H
 
@@ -14,12 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/heap/outside.h"
+
 #define NODE_INDEX_NONE UINT32_MAX
 
 struct node_index;
 
 /* Makes an index for so many nodes at least. */
-struct node_index *node_index_make(uint64_t nodes);
+enum status node_index_make(struct heap *heap, uint32_t owner, uint64_t nodes,
+                            struct node_index **out);
 void node_index_free(struct node_index *x);
 /* Puts x, which nobody uses any more, before a list (NULL: empty) that is freed at once later. */
 struct node_index *node_index_list(struct node_index *x, struct node_index *list);

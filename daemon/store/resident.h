@@ -38,6 +38,10 @@ struct resident_run {
     uint64_t first, count;
 };
 
+/* What an empty one takes beside its own structs: its place in the space's table, and what malloc
+ * rounds up. */
+enum { RESIDENT_OUTSIDE_BYTES = 256 };
+
 enum resident_kind { RESIDENT_COLLECTION, RESIDENT_GRAPH, RESIDENT_ATTRACTOR, RESIDENT_KINDS };
 
 struct resident;

@@ -15,6 +15,7 @@ struct row_index {
     size_t slot_count; /* a power of two */
     uint64_t filled;   /* slots; the writer's */
     struct row_index *next;
+    struct outside outside;
 };
 
 static size_t home(const struct row_index *x, uint64_t id)
@@ -32,21 +33,29 @@ static uint32_t entry_at(const struct row_index *x, size_t slot)
     return __atomic_load_n(&x->slots[slot], __ATOMIC_RELAXED);
 }
 
-struct row_index *row_index_make(uint64_t rows)
+enum status row_index_make(struct heap *heap, uint32_t owner, uint64_t rows, struct row_index **out)
 {
     struct row_index *x = fault_here("store: index") ? NULL : calloc(1, sizeof *x);
-    if (!x) return NULL;
+    if (!x) return STATUS_RESOURCE_EXHAUSTED;
     x->slot_count = id_index_slots(rows);
-    x->slots = array_resize(NULL, 0, x->slot_count * sizeof *x->slots);
-    if (x->slots) return x;
-    free(x);
-    return NULL;
+    x->outside = (struct outside){.heap = heap, .owner = owner};
+    enum status st = outside_count(&x->outside, x->slot_count * sizeof *x->slots + sizeof *x);
+    if (!st) x->slots = array_resize(NULL, 0, x->slot_count * sizeof *x->slots);
+    if (!st && !x->slots) st = STATUS_RESOURCE_EXHAUSTED;
+    if (st) {
+        outside_end(&x->outside);
+        free(x);
+    } else {
+        *out = x;
+    }
+    return st;
 }
 
 void row_index_free(struct row_index *x)
 {
     if (!x) return;
     array_free(x->slots, x->slot_count * sizeof *x->slots);
+    outside_end(&x->outside);
     free(x);
 }
 

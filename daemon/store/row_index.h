@@ -5,7 +5,7 @@
  * the index is made anew when entries have filled it.
  * Owner:  the editions that use it.
  * Thread: any number of readers and one writer at once.
- * Errors: row_index_make: NULL, no memory. */
+ * Errors: row_index_make: RESOURCE_EXHAUSTED; PERMISSION_DENIED, the owner's quota. */
 #ifndef ENGRAM_STORE_ROW_INDEX_H
 #define ENGRAM_STORE_ROW_INDEX_H
 
@@ -13,11 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/heap/outside.h"
+
 struct edition;
 struct row_index;
 
 /* Makes an index for `rows` rows at least. */
-struct row_index *row_index_make(uint64_t rows);
+enum status row_index_make(struct heap *heap, uint32_t owner, uint64_t rows,
+                           struct row_index **out);
 void row_index_free(struct row_index *x);
 /* Puts x, which nobody uses any more, into a list of such; frees a list. */
 void row_index_list(struct row_index *x, struct row_index **list);

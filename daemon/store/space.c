@@ -53,6 +53,9 @@ enum status collection_name_check(const char *name, struct failure *f)
 
 /* ---- spaces ---- */
 
+/* What others keep of each: its tenant and tenancies, tables of names, quotas, tokens. */
+enum { SPACE_OUTSIDE_BYTES = 3072 };
+
 enum status store_space(struct store *s, const char *name, struct space **out)
 {
     struct entry *e = NULL;
@@ -68,8 +71,11 @@ enum status store_space(struct store *s, const char *name, struct space **out)
         e->space.versions = &s->versions;
         e->space.residents_named = &s->residents_named;
         e->space.calm = &s->calm;
-        HASH_ADD_STR(s->by_name, space.name, e);
+        e->outside.heap = s->heap;
+        if (!outside_count(&e->outside, sizeof *e + SPACE_OUTSIDE_BYTES))
+            HASH_ADD_STR(s->by_name, space.name, e);
         if (!e->hh.tbl) {
+            outside_end(&e->outside);
             free(e);
             return STATUS_RESOURCE_EXHAUSTED;
         }
@@ -92,6 +98,7 @@ void store_space_release(struct store *s, struct space *space)
         at = &(*at)->hh_next;
     *at = space->hh_next;
     s->forget(s->forget_owner, space);
+    outside_end(&e->outside);
     free(e);
 }
 

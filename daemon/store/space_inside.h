@@ -5,6 +5,7 @@
 #ifndef ENGRAM_STORE_SPACE_INSIDE_H
 #define ENGRAM_STORE_SPACE_INSIDE_H
 
+#include "daemon/heap/outside.h"
 #include "daemon/store/space.h"
 
 #define HASH_NONFATAL_OOM 1
@@ -14,6 +15,7 @@
 struct entry {
     struct space space; /* first, so that a space can be cast to its entry */
     UT_hash_handle hh;
+    struct outside outside;
 };
 
 struct store {

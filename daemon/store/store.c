@@ -71,6 +71,7 @@ void store_destroy(struct store *s)
             a = after;
         }
         s->forget(s->forget_owner, space);
+        outside_end(&((struct entry *)space)->outside);
         free(space);
         space = next;
     }

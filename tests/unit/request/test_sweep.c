@@ -71,7 +71,8 @@ static uint64_t until_bytes;
 
 static uint64_t bytes_used(void)
 {
-    return heap_usage(heap).bytes_used;
+    struct heap_usage usage = heap_usage(heap);
+    return usage.bytes_used - usage.bytes_outside;
 }
 
 static void go_on(struct job *j)

@@ -126,6 +126,7 @@ Test(contents, one_that_gets_another_name_comes_last)
 Test(contents, a_collection_takes_padding_and_room)
 {
     enum { D = 33, STRIDE = 64, ROWS = 100, COLUMNS = sizeof(uint64_t) + sizeof(float) };
+    enum { STRUCTS = 8192 }; /* of the collection and its segments, which have no room to take */
     open_house();
     struct collection *c = make("rows", D);
     cr_assert(content_of("rows").needed_bytes == 0 && content_of("rows").taken_bytes == 0);
@@ -137,7 +138,7 @@ Test(contents, a_collection_takes_padding_and_room)
     /* The first segment has room for a unit of the heap. */
     uint64_t room = HEAP_UNIT / (STRIDE * sizeof(float));
     cr_assert_eq(m.taken_bytes, HEAP_UNIT + room * COLUMNS + index);
-    cr_assert_geq(m.taken_bytes, heap_owner_bytes(heap, space->number));
+    cr_assert_geq(m.taken_bytes + STRUCTS, heap_owner_bytes(heap, space->number));
 
     /* Several segments, of 2 MiB each. */
     uint64_t each = 2 * MIB / (STRIDE * sizeof(float)), rows = ROWS;
