@@ -360,7 +360,7 @@ Test(save, it_gives_way_to_writes)
 {
     struct keep k;
     struct saver s;
-    open_keep(&k, "persist.mib_per_s=1", "memory.max_mib=20");
+    open_keep(&k, "persist.mib_per_s=1", "memory.max_mib=22");
     fill(&k, "a", ROWS);
     fill(&k, "b", 100);
     begin_save(&s, &k, NULL);
