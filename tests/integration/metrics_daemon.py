@@ -44,6 +44,7 @@ class Daemon:
         self.settings = ["gpu.devices=none", "memory.max_mib=256", "sched.calibrate=false"]
         self.settings += settings
         self.config = config
+        self.files = None  # how many it may open
         self.process = None
 
     def write_config(self, text):
@@ -59,7 +60,8 @@ class Daemon:
         return path
 
     def command(self):
-        words = [self.build + "/engram-acceld", "--socket", self.socket]
+        words = ["prlimit", "--nofile=%d" % self.files] if self.files else []
+        words += [self.build + "/engram-acceld", "--socket", self.socket]
         if self.config is not None:
             self.write_config(self.config)
             words += ["--config", self.config_path]

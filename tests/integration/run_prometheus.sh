@@ -1,6 +1,7 @@
 #!/bin/sh
-# Prometheus' own server scrapes a loaded daemon: every selector of rules and dashboard matches a
-# series, rules are right (promtool), and alerts fire by the fault that they are about.
+# Prometheus' own server scrapes loaded daemons: every selector of rules and dashboard matches a
+# series, rules are right (promtool), and each alert fires by the fault that it is about. With the
+# rules' own minutes in place of seconds: tests/integration/run_prometheus.sh as-shipped
 # test-run: timeout=600
 for program in prometheus promtool; do
     command -v $program >/dev/null || {
@@ -8,4 +9,4 @@ for program in prometheus promtool; do
         exit 77
     }
 done
-exec /usr/bin/python3 -B tests/integration/prometheus_live.py "${BUILD:-build/release}"
+exec /usr/bin/python3 -B tests/integration/prometheus_live.py "${BUILD:-build/release}" "$@"

@@ -2,7 +2,6 @@
 installs packages and breaks things. It has a network of its own, of which there is only loopback.
 Needs root; what is missing is told by why_not(). Trees are kept under FOLDER and copied for each
 run; a machine is stopped by its own process id."""
-import ctypes
 import os
 import pathlib
 import shutil
@@ -12,8 +11,6 @@ import time
 import urllib.request
 
 MIRROR = os.environ.get("DEBIAN_MIRROR", "http://deb.debian.org/debian")
-# linux/ptrace.h, linux/wait.h
-PTRACE_SEIZE, PTRACE_INTERRUPT, WAIT_FOR_THREADS = 0x4206, 0x4207, 0x40000000
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENVIRONMENT = ["env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8", "TERM=dumb",
                "DEBIAN_FRONTEND=noninteractive", "PAGER=cat", "SYSTEMD_COLORS=0"]
@@ -132,32 +129,6 @@ class Machine:
                 self.nspawn.wait(120)
             self.log.close()
         remove_tree(self.tree)
-
-
-class HeldThreads:
-    """Threads that stand still, as if a call into the kernel did not return: ptrace holds them."""
-
-    def __init__(self, pid, wanted):
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-        self.threads = []
-        for tid in map(int, os.listdir(f"/proc/{pid}/task")):
-            if comm(tid).startswith(wanted):
-                if libc.ptrace(PTRACE_SEIZE, tid, None, None) or \
-                        libc.ptrace(PTRACE_INTERRUPT, tid, None, None):
-                    raise SystemExit("system: ptrace: " + os.strerror(ctypes.get_errno()))
-                self.threads.append(tid)
-        self.count = len(self.threads)
-
-    def let_die(self):
-        """A killed thread that is held is gone only when its holder has been told of it."""
-        for tid in list(self.threads):
-            try:
-                seen, status = os.waitpid(tid, os.WNOHANG | WAIT_FOR_THREADS)
-                if seen and not os.WIFSTOPPED(status):
-                    self.threads.remove(tid)
-            except ChildProcessError:
-                self.threads.remove(tid)
 
 
 def children(pid):

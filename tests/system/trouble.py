@@ -3,7 +3,7 @@ row, a broken settings file. The watchdog's 30 s are those of the unit as it is 
 import time
 
 import checks
-import machine
+import held_threads
 from packages import UNIT, answers, show
 
 SETTINGS = "/etc/engram-accel/engram-accel.json"
@@ -44,7 +44,7 @@ def step_loop(here, state):
 
 def step_workers(here, state):
     before, since = restarts(here), now(here)
-    held = machine.HeldThreads(here.outside(int(show(here, "MainPID"))), "worker")
+    held = held_threads.HeldThreads(here.outside(int(show(here, "MainPID"))), "worker")
     checks.check(held.count > 0, "no thread is called worker")
     asked = here.start("engram-accel --timeout 200 knn rows --queries /root/rows.csv -k 5 "
                        "--out /tmp/out")
