@@ -1,5 +1,6 @@
 #include <dirent.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,14 +44,20 @@ static uint64_t open_descriptors(void)
     return count ? count - 1 : 0; /* one is the folder's own */
 }
 
-/* When the process started, in ns since 1970. */
+/* When the process started, in ns since 1970: by the clocks at the first call, and the same ever
+ * after. Two clocks are never read at one instant, and the wall's is set now and then: whoever
+ * counts changes of the start would count restarts. */
 static uint64_t start_ns(uint64_t ticks)
 {
+    static _Atomic uint64_t known;
     struct timespec wall, boot;
+    uint64_t before = 0;
     clock_gettime(CLOCK_REALTIME, &wall);
     clock_gettime(CLOCK_BOOTTIME, &boot);
     int64_t since = (wall.tv_sec - boot.tv_sec) * INT64_C(1000000000) + wall.tv_nsec - boot.tv_nsec;
-    return (uint64_t)since + ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t start =
+        (uint64_t)since + ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
+    return atomic_compare_exchange_strong(&known, &before, start) ? start : before;
 }
 
 static void gauge(struct metrics_text *t, const char *name, uint64_t value, const char *help)

@@ -249,3 +249,19 @@ Test(metrics, text)
     expect("# TYPE process_resident_memory_bytes gauge");
     metrics_text_finish(&text);
 }
+
+/* As EngramAccelRestarting counts starts. */
+Test(metrics, start_of_the_process_is_the_same_in_every_text)
+{
+    char first[64] = "";
+    for (int i = 0; i < 1000; i++) {
+        metrics_render_process(&text);
+        const char *line = strstr(text.data, "\nprocess_start_time_seconds ");
+        cr_assert(line);
+        size_t bytes = strcspn(line + 1, "\n");
+        if (!*first) snprintf(first, sizeof first, "%.*s", (int)bytes, line + 1);
+        cr_assert(strlen(first) == bytes && memcmp(first, line + 1, bytes) == 0, "%.*s after %s",
+                  (int)bytes, line + 1, first);
+        metrics_text_finish(&text);
+    }
+}
