@@ -1,0 +1,357 @@
+#include "daemon/persist/journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/clock.h"
+#include "daemon/base/fault.h"
+#include "daemon/base/log.h"
+#include "daemon/persist/journal_inside.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+/* Of one sync: more is synced on the way, so that what waits for it does not wait for all. */
+#define GROUP_BYTES (UINT64_C(64) << 20)
+
+/* ---------------------------------------------------------------- what the loop is told */
+
+static void tell(struct journal *j, struct journal_entry *done)
+{
+    struct journal_file *file = &j->file;
+    pthread_mutex_lock(&j->lock);
+    if (done) {
+        *j->done_tail = done;
+        while (done->next)
+            done = done->next;
+        j->done_tail = &done->next;
+    }
+    struct journal_counters *c = &j->told;
+    c->records = file->records;
+    c->bytes = file->bytes_ever;
+    c->file_bytes = file->bytes_since;
+    c->syncs = file->syncs;
+    c->group_last = file->group_last;
+    c->synced = file->synced_sequence;
+    c->oldest_ns = file->oldest_ns;
+    pthread_mutex_unlock(&j->lock);
+    j->options.wake(j->options.owner);
+}
+
+static void set_health(struct journal *j, enum journal_health health, const struct failure *why)
+{
+    pthread_mutex_lock(&j->lock);
+    if (health == JOURNAL_NO_ROOM && j->told.health == JOURNAL_FAILED) health = JOURNAL_FAILED;
+    bool news = j->told.health != health;
+    j->told.health = health;
+    snprintf(j->told.why, sizeof j->told.why, "%.150s", why ? why->text : "");
+    pthread_mutex_unlock(&j->lock);
+    if (!news) return;
+    if (health == JOURNAL_SOUND)
+        log_info("persist: the journal is sound again; writes are taken");
+    else
+        log_error("persist: the journal cannot be written, and writes are refused until %s: %s",
+                  health == JOURNAL_NO_ROOM ? "there is room" : "a snapshot is saved",
+                  why ? why->text : "");
+}
+
+/* ---------------------------------------------------------------- the thread */
+
+static struct timespec in_ns(uint64_t ns)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t at = (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec + ns;
+    return (struct timespec){(time_t)(at / SECOND_NS), (long)(at % SECOND_NS)};
+}
+
+/* Waits until there is something to do. Takes what is queued; NULL: it is time to sync, or to
+ * end. */
+static struct journal_entry *take(struct journal *j, uint64_t *prune)
+{
+    pthread_mutex_lock(&j->lock);
+    uint64_t now_ns = clock_now_ns(), due_ns = j->file.sync_due_ns;
+    while (!j->head && !j->stop && !j->prune && (!due_ns || now_ns < due_ns)) {
+        if (due_ns) {
+            struct timespec until = in_ns(due_ns - now_ns);
+            pthread_cond_timedwait(&j->wanted, &j->lock, &until);
+        } else {
+            pthread_cond_wait(&j->wanted, &j->lock);
+        }
+        now_ns = clock_now_ns();
+    }
+    struct journal_entry *all = j->head;
+    j->head = NULL;
+    j->tail = &j->head;
+    *prune = j->prune;
+    j->prune = 0;
+    pthread_mutex_unlock(&j->lock);
+    return all;
+}
+
+/* The disk is full: waits a second, or until nobody wants to wait. */
+static bool wait_for_room(struct journal *j)
+{
+    struct timespec until = in_ns(SECOND_NS);
+    pthread_mutex_lock(&j->lock);
+    int rc = 0;
+    while (!j->stop && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&j->wanted, &j->lock, &until);
+    bool stop = j->stop;
+    pthread_mutex_unlock(&j->lock);
+    return !stop;
+}
+
+/* What the new file has is of use with its snapshot alone, if the one before was not sound: then
+ * writes are refused until that is on the disk. */
+static void begin_file(struct journal *j, const struct journal_entry *e)
+{
+    struct failure why = {0};
+    bool sound = j->health == JOURNAL_SOUND;
+    enum status st = journal_file_turn(&j->file, sound, &e->turn, &why);
+    j->health = st ? JOURNAL_FAILED : JOURNAL_SOUND;
+    if (st) set_health(j, JOURNAL_FAILED, &why);
+    pthread_mutex_lock(&j->lock);
+    j->turned++;
+    j->turn_status = st;
+    j->turn_failure = why;
+    pthread_cond_broadcast(&j->turn_done);
+    pthread_mutex_unlock(&j->lock);
+}
+
+static void fail(struct journal *j, enum journal_health health, const struct failure *why)
+{
+    if (health == JOURNAL_FAILED) j->health = health;
+    set_health(j, health, why);
+    tell(j, NULL);
+}
+
+static void write_entry(struct journal *j, const struct journal_entry *e)
+{
+    struct failure why = {0};
+    bool waited = false;
+    while (j->health == JOURNAL_SOUND) {
+        enum status st = journal_file_write(&j->file, e, &why);
+        if (!st && waited && j->told.health == JOURNAL_NO_ROOM) set_health(j, JOURNAL_SOUND, NULL);
+        if (!st) return;
+        fail(j, st == STATUS_RESOURCE_EXHAUSTED ? JOURNAL_NO_ROOM : JOURNAL_FAILED, &why);
+        waited = true;
+        if (j->health == JOURNAL_SOUND && !wait_for_room(j)) j->health = JOURNAL_FAILED;
+    }
+    j->file.sequence++; /* records that were given up have numbers, too */
+}
+
+static void sync_now(struct journal *j)
+{
+    struct failure why = {0};
+    if (j->health != JOURNAL_SOUND || !journal_file_sync(&j->file, &why)) return;
+    fail(j, JOURNAL_FAILED, &why);
+}
+
+/* Writes what was taken, and gives it back group by group. */
+static void write_all(struct journal *j, struct journal_entry *all)
+{
+    while (all) {
+        struct journal_entry *first = all, *last = all;
+        uint64_t from = j->file.bytes_ever;
+        for (;; last = last->next) {
+            if (last->begins_file)
+                begin_file(j, last);
+            else
+                write_entry(j, last);
+            if (!last->next || j->file.bytes_ever - from >= GROUP_BYTES) break;
+        }
+        all = last->next;
+        last->next = NULL;
+        if (j->file.head.always) sync_now(j);
+        tell(j, first);
+    }
+}
+
+/* A snapshot is on the disk, which makes a sound journal of its file. */
+static void snapshot_done(struct journal *j, uint64_t before)
+{
+    journal_file_prune(j->options.folder, before);
+    j->file.bytes_since = j->file.at;
+    if (j->health == JOURNAL_SOUND && j->told.health == JOURNAL_FAILED)
+        set_health(j, JOURNAL_SOUND, NULL);
+    tell(j, NULL);
+}
+
+static void *run(void *arg)
+{
+    struct journal *j = arg;
+    for (;;) {
+        uint64_t prune;
+        struct journal_entry *all = take(j, &prune);
+        bool stop = atomic_load(&j->stop);
+        if (prune) snapshot_done(j, prune);
+        if (all) write_all(j, all);
+        uint64_t due_ns = j->file.sync_due_ns;
+        if (due_ns && (stop || clock_now_ns() >= due_ns)) {
+            j->file.sync_due_ns = 0;
+            sync_now(j);
+            tell(j, NULL);
+        }
+        if (stop && !all) break;
+    }
+    if (j->health == JOURNAL_SOUND) journal_file_end(&j->file);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- the loop */
+
+uint64_t journal_add(struct journal *j, struct journal_entry *e)
+{
+    e->next = NULL;
+    e->added_ns = clock_now_ns();
+    j->queued_bytes += journal_contents_bytes(&e->write);
+    pthread_mutex_lock(&j->lock);
+    bool idle = !j->head;
+    *j->tail = e;
+    j->tail = &e->next;
+    uint64_t number = e->begins_file ? j->told.added : ++j->told.added;
+    if (idle) pthread_cond_signal(&j->wanted);
+    pthread_mutex_unlock(&j->lock);
+    return number;
+}
+
+enum status journal_begin_file(struct journal *j, const struct journal_turn *turn,
+                               struct failure *f)
+{
+    struct journal_entry *e = fault_here("journal: begin") ? NULL : calloc(1, sizeof *e);
+    if (!e) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
+    e->begins_file = true;
+    e->turn = *turn;
+    j->turns_asked++;
+    j->number++;
+    journal_add(j, e);
+    return STATUS_OK;
+}
+
+enum status journal_wait_file(struct journal *j, struct failure *f)
+{
+    pthread_mutex_lock(&j->lock);
+    while (j->turned != j->turns_asked)
+        pthread_cond_wait(&j->turn_done, &j->lock);
+    enum status st = j->turn_status;
+    struct failure why = j->turn_failure;
+    pthread_mutex_unlock(&j->lock);
+    return st ? failure_set(f, st, why.detail, "%s", why.text) : STATUS_OK;
+}
+
+uint64_t journal_file_now(const struct journal *j)
+{
+    return j->number;
+}
+
+void journal_snapshot_done(struct journal *j, uint64_t before)
+{
+    pthread_mutex_lock(&j->lock);
+    j->prune = before;
+    pthread_cond_signal(&j->wanted);
+    pthread_mutex_unlock(&j->lock);
+}
+
+struct journal_entry *journal_poll(struct journal *j, struct journal_counters *out)
+{
+    struct journal_entry *given = NULL, **tail = &given;
+    pthread_mutex_lock(&j->lock);
+    struct journal_entry *all = j->done;
+    j->done = NULL;
+    j->done_tail = &j->done;
+    *out = j->told;
+    if (!out->oldest_ns && j->head) out->oldest_ns = j->head->added_ns;
+    pthread_mutex_unlock(&j->lock);
+    for (struct journal_entry *next; all; all = next) {
+        next = all->next;
+        j->queued_bytes -= journal_contents_bytes(&all->write);
+        if (all->begins_file) {
+            free(all);
+        } else {
+            *tail = all;
+            tail = &all->next;
+        }
+    }
+    *tail = NULL;
+    out->queued_bytes = j->queued_bytes;
+    return given;
+}
+
+/* ---------------------------------------------------------------- life */
+
+static bool start(struct journal *j)
+{
+    sigset_t all, before; /* only the loop handles signals */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = fault_here("journal: thread") ? EAGAIN : pthread_create(&j->thread, NULL, run, j);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc == 0;
+}
+
+static void init(struct journal *j, const struct journal_options *options)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&j->lock, NULL);
+    pthread_cond_init(&j->wanted, &attributes);
+    pthread_cond_init(&j->turn_done, &attributes);
+    pthread_condattr_destroy(&attributes);
+    j->options = *options;
+    j->tail = &j->head;
+    j->done_tail = &j->done;
+    j->number = options->head.number;
+    j->told.added = j->told.synced = options->head.sequence - 1;
+}
+
+static void finish(struct journal *j)
+{
+    journal_file_finish(&j->file);
+    pthread_cond_destroy(&j->turn_done);
+    pthread_cond_destroy(&j->wanted);
+    pthread_mutex_destroy(&j->lock);
+    free(j);
+}
+
+enum status journal_create(const struct journal_options *options, struct journal **out,
+                           struct failure *f)
+{
+    struct journal *j = fault_here("journal: struct") ? NULL : calloc(1, sizeof *j);
+    if (!j) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
+    init(j, options);
+    enum status st = journal_file_start(&j->file, options->folder, &options->head, f);
+    if (!st && !start(j))
+        st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_SYSTEM, "no thread for the journal");
+    if (st)
+        finish(j);
+    else
+        *out = j;
+    return st;
+}
+
+void journal_destroy(struct journal *j, void (*give)(void *owner, struct journal_entry *e),
+                     void *owner)
+{
+    struct journal_counters counters;
+    if (!j) return;
+    pthread_mutex_lock(&j->lock);
+    atomic_store(&j->stop, true);
+    pthread_cond_signal(&j->wanted);
+    pthread_mutex_unlock(&j->lock);
+    pthread_join(j->thread, NULL);
+    for (struct journal_entry *e = journal_poll(j, &counters), *next; e; e = next) {
+        next = e->next;
+        give(owner, e);
+    }
+    finish(j);
+}

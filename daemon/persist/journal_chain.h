@@ -1,0 +1,34 @@
+/* journal_chain: which files of a journal belong to a snapshot, and in which order they are
+ * replayed over it.
+ *
+ * The newest file that begins at the snapshot's instant is the first; those behind it follow, each
+ * naming the one before it. Older ones stay for what was made under a hidden name before, which no
+ * snapshot has. A file that is broken is of use with its own snapshot alone: that it is not there
+ * means that nothing in the file, or behind it, was acknowledged.
+ * Owner:  persist.
+ * Thread: the only user of the store; it waits for the disk.
+ * Errors: as replay.h says; DATA_LOSS/DAMAGED where a file is missing, or is another's. */
+#ifndef ENGRAM_PERSIST_JOURNAL_CHAIN_H
+#define ENGRAM_PERSIST_JOURNAL_CHAIN_H
+
+#include "daemon/persist/replay.h"
+
+struct journal_base {
+    uint64_t snapshot; /* its number; 0: none was loaded */
+    uint64_t instance, generation;
+};
+struct journal_end {
+    uint64_t files, writes;
+    /* Of the last file; of the record that comes next. files 0: the number that is taken. */
+    uint64_t number, sequence, salt;
+    struct journal_head last; /* of the last file; files 0: all 0 */
+};
+/* Replays all of them. salvage: what stands before damage is kept, and what is left out is logged
+ * and set aside. *out: where the journal goes on. verify alone: r NULL. */
+enum status journal_chain_replay(const struct folder *folder, const struct journal_base *base,
+                                 const struct replay *r, bool salvage, struct journal_end *out,
+                                 struct failure *f);
+/* True if there is a file. */
+bool journal_chain_exists(const struct folder *folder);
+
+#endif
