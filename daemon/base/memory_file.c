@@ -37,6 +37,29 @@ int memory_file_create(const char *name, uint64_t bytes)
     return -1;
 }
 
+int memory_file_begin(const char *name)
+{
+    int fd = create(name);
+    if (fd >= 0 && fchmod(fd, 0600)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+bool memory_file_end(int fd)
+{
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+    return !fault_here("memory file: seal") && !fcntl(fd, F_ADD_SEALS, seals);
+}
+
+bool memory_file_is_sealed(int fd, bool written)
+{
+    int seals = fcntl(fd, F_GET_SEALS), want = F_SEAL_SHRINK | F_SEAL_GROW;
+    if (written) want |= F_SEAL_WRITE;
+    return seals >= 0 && (seals & want) == want;
+}
+
 bool memory_file_never_runs(int fd)
 {
     int seals = fcntl(fd, F_GET_SEALS);

@@ -11,6 +11,12 @@
 
 /* Returns a descriptor of a file of so many zero bytes, whose size is sealed. */
 int memory_file_create(const char *name, uint64_t bytes);
+/* The same in two steps, for a file that is written and then never changes: it is empty at first;
+ * the end seals its size and its bytes (false: it cannot). */
+int memory_file_begin(const char *name);
+bool memory_file_end(int fd);
+/* Whether the size is sealed, and the bytes if `written`. */
+bool memory_file_is_sealed(int fd, bool written);
 /* Whether the file is sealed against being run. */
 bool memory_file_never_runs(int fd);
 

@@ -56,9 +56,15 @@ static enum status reserve(struct heap *h)
     return STATUS_OK;
 }
 
-enum status areas_open(struct heap *h, const uint32_t units[HEAP_AREAS])
+static int open_file(enum heap_area_name name, uint64_t bytes, int own_fd)
 {
     static const char *const names[HEAP_AREAS] = {"engram-heap", "engram-exchange"};
+    if (name != HEAP_OWN || own_fd < 0) return memory_file_create(names[name], bytes);
+    return fault_here("heap: descriptor") ? -1 : fcntl(own_fd, F_DUPFD_CLOEXEC, 0);
+}
+
+enum status areas_open(struct heap *h, const uint32_t units[HEAP_AREAS], int own_fd)
+{
     enum status st = STATUS_OK;
     uint32_t first = 0;
     h->read_fd = -1;
@@ -70,7 +76,7 @@ enum status areas_open(struct heap *h, const uint32_t units[HEAP_AREAS])
         for (uint32_t order = 0; order < BUDDY_ORDERS; order++)
             a->class_head[order] = NONE;
         if (!st) st = buddy_init(&a->buddy, units[i]);
-        if (!st) a->fd = memory_file_create(names[i], bytes_of(a));
+        if (!st) a->fd = open_file((enum heap_area_name)i, bytes_of(a), own_fd);
         if (!st && a->fd < 0) st = STATUS_RESOURCE_EXHAUSTED;
     }
     if (!st) st = open_to_read(h);

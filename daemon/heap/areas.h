@@ -11,8 +11,9 @@
 
 #include "daemon/heap/heap_inside.h"
 
-/* Makes and maps the files; areas_close undoes what was done. */
-enum status areas_open(struct heap *h, const uint32_t units[HEAP_AREAS]);
+/* Makes and maps the files; areas_close undoes what was done. own_fd >= 0: the first is there
+ * already, and is the caller's. */
+enum status areas_open(struct heap *h, const uint32_t units[HEAP_AREAS], int own_fd);
 void areas_close(struct heap *h);
 
 static inline struct heap_area *area_of(struct heap *h, uint32_t unit)

@@ -72,6 +72,26 @@ uint32_t buddy_take(struct buddy *b, uint32_t order)
     return unit;
 }
 
+bool buddy_take_at(struct buddy *b, uint32_t unit, uint32_t order)
+{
+    uint32_t from = order, first = unit;
+    if (unit >= b->units) return false;
+    while (from < BUDDY_ORDERS && b->tags[first] != from + 1) {
+        from++;
+        first = from < BUDDY_ORDERS ? unit & ~((1u << from) - 1) : 0;
+    }
+    if (from >= BUDDY_ORDERS) return false;
+    run_unlink(b, first, from);
+    while (from > order) {
+        from--;
+        uint32_t half = first + (1u << from);
+        bool upper = unit >= half;
+        run_push(b, upper ? first : half, from);
+        if (upper) first = half;
+    }
+    return true;
+}
+
 void buddy_give(struct buddy *b, uint32_t unit, uint32_t order)
 {
     while (order + 1 < BUDDY_ORDERS) {

@@ -6,6 +6,7 @@
 #ifndef ENGRAM_HEAP_BUDDY_H
 #define ENGRAM_HEAP_BUDDY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/base/status.h"
@@ -31,6 +32,9 @@ void buddy_finish(struct buddy *b);
 
 /* Returns the first unit of a run of 2^order units. O(log n). */
 uint32_t buddy_take(struct buddy *b, uint32_t order);
+/* Takes the run of 2^order units that begins at unit, a multiple of that. False: it is not free, or
+ * passes the end. */
+bool buddy_take_at(struct buddy *b, uint32_t unit, uint32_t order);
 void buddy_give(struct buddy *b, uint32_t unit, uint32_t order);
 
 #endif

@@ -48,9 +48,15 @@ static uint64_t begun_bytes(uint64_t others)
 
 enum status heap_create(uint64_t bytes_max, struct heap **out)
 {
+    return heap_create_of(bytes_max, -1, 0, out);
+}
+
+enum status heap_create_of(uint64_t bytes_max, int fd, uint64_t units, struct heap **out)
+{
     if (bytes_max == 0 || bytes_max > UINT64_C(1) << 44) return STATUS_INVALID_ARGUMENT;
     uint64_t exchange = round_up(bytes_max, HEAP_UNIT) / HEAP_UNIT * 2 + ROUNDING_BYTES / HEAP_UNIT;
-    uint64_t own = exchange + begun_bytes(2 * exchange * HEAP_UNIT) / HEAP_UNIT;
+    uint64_t own = fd < 0 ? exchange + begun_bytes(2 * exchange * HEAP_UNIT) / HEAP_UNIT : units;
+    if (own < exchange) return STATUS_FAILED_PRECONDITION;
     if (own > UINT32_C(1) << 30) return STATUS_INVALID_ARGUMENT;
 
     enum status st = STATUS_RESOURCE_EXHAUSTED;
@@ -63,7 +69,7 @@ enum status heap_create(uint64_t bytes_max, struct heap **out)
     pthread_cond_init(&h->released, NULL);
     pthread_cond_init(&h->releaser.handed, NULL);
 
-    st = areas_open(h, (const uint32_t[HEAP_AREAS]){(uint32_t)own, (uint32_t)exchange});
+    st = areas_open(h, (const uint32_t[HEAP_AREAS]){(uint32_t)own, (uint32_t)exchange}, fd);
     if (st) goto fail;
     h->record_bytes = (own + exchange) * sizeof *h->records;
     void *records = fault_here("heap: records")
@@ -84,6 +90,7 @@ void heap_destroy(struct heap *h)
 {
     if (!h) return;
     releaser_stop(h);
+    heap_adopt_abandon(h);
     if (h->records) munmap(h->records, h->record_bytes);
     accounts_finish(&h->accounts);
     areas_close(h);

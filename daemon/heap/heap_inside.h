@@ -54,6 +54,8 @@ struct heap {
     uint64_t reserve_bytes, small_bytes_max; /* as heap_reserve was told */
     uint64_t bytes_releasing;                /* whose holes are still to be punched */
     uint64_t lent_bytes;                     /* addresses of shared blocks that are lent */
+    bool left; /* the file is another process's, too: no page of it changes (adopt.h) */
+    struct heap_adoption *adoption; /* NULL: it is over, or never was */
     uint32_t age_head, age_tail;
     bool (*spare)(void *owner, uint32_t space, uint64_t bytes); /* set before threads begin */
     void *spare_owner;
@@ -72,6 +74,12 @@ struct heap {
         atomic_bool told;       /* freed was called */
     } hasty;
 };
+
+/* As heap_create; fd < 0: with files of its own, else with a file of so many units for HEAP_OWN,
+ * which stays the caller's. FAILED_PRECONDITION: it is too small for that bound. */
+enum status heap_create_of(uint64_t bytes_max, int fd, uint64_t units, struct heap **out);
+/* Forgets what an adoption that failed needed, before the heap is destroyed. */
+void heap_adopt_abandon(struct heap *h);
 
 /* So many bytes of a block in use, at `unit`, are gone; under the lock. */
 void heap_discount(struct heap *h, uint32_t unit, uint64_t bytes);

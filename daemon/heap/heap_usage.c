@@ -3,6 +3,7 @@
 
 #include "daemon/heap/heap_inside.h"
 #include "daemon/heap/order.h"
+#include "daemon/heap/told.h"
 
 /* Blocks that are kept for reuse have addresses, too, which a take that needs them gets back. */
 static uint64_t largest_run_bytes(const struct heap *h)
@@ -91,4 +92,12 @@ uint64_t heap_place(const struct heap *h, const void *p)
 {
     uintptr_t offset = (uintptr_t)p - (uintptr_t)h->base;
     return offset < heap_file_bytes(h) ? offset : PLACE_NONE;
+}
+
+void heap_tell(struct heap *h, const struct heap_block *b, struct heap_told *out)
+{
+    pthread_mutex_lock(&h->lock);
+    const struct record *r = &h->records[b->offset / HEAP_UNIT];
+    *out = (struct heap_told){b->offset, r->bytes, r->charged, r->cut, r->order};
+    pthread_mutex_unlock(&h->lock);
 }

@@ -7,6 +7,7 @@
 #include "daemon/base/yield.h"
 #include "daemon/heap/heap_inside.h"
 #include "daemon/heap/releaser.h"
+#include "daemon/heap/told.h"
 
 /* Addresses of blocks that are lent: a quarter of those that bodies which have only begun have. */
 #define LENT_BYTES_MAX (UINT64_C(16) << 30)
@@ -28,6 +29,11 @@ struct shared_block *shared_block_make(struct heap *h, const struct heap_block *
     s->block = *b;
     atomic_init(&s->holds, 1);
     return s;
+}
+
+void shared_block_tell(const struct shared_block *s, struct heap_told *out)
+{
+    heap_tell(s->heap, &s->block, out);
 }
 
 bool shared_block_lend(struct shared_block *s)

@@ -9,6 +9,7 @@
 
 #include "daemon/heap/heap.h"
 
+struct heap_told;
 struct shared_block;
 
 /* Makes b, a block in use, one that can be shared. The caller holds it and goes on using *b. */
@@ -22,6 +23,9 @@ void shared_block_hold(struct shared_block *s);
 
 /* Whoever made it does not need it any more; *b is the block as it is now, and is cleared. */
 void shared_block_end(struct shared_block *s, struct heap_block *b);
+
+/* Its block, for another process. */
+void shared_block_tell(const struct shared_block *s, struct heap_told *out);
 
 /* Says that a piece is about to be given up: what is said of all pieces before the first is given
  * up is given back as one block, which can be used again. */

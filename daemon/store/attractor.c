@@ -8,8 +8,8 @@
 
 /* ---- editions ---- */
 
-enum status attractor_edition_create(struct attractor *a, struct failure *f,
-                                     struct attractor_edition **out)
+enum status attractor_edition_create(struct attractor *a, const struct heap_block *weights,
+                                     struct failure *f, struct attractor_edition **out)
 {
     struct attractor_edition *e =
         fault_here("store: attractor edition") ? NULL : calloc(1, sizeof *e);
@@ -18,7 +18,11 @@ enum status attractor_edition_create(struct attractor *a, struct failure *f,
                            "no memory for an attractor");
     uint32_t owner = a->resident.space->number;
     uint64_t bytes = attractor_block_bytes(a->dimension);
-    enum status st = heap_take_fresh(a->heap, bytes, owner, &e->block);
+    enum status st = STATUS_OK;
+    if (weights)
+        e->block = *weights;
+    else
+        st = heap_take_fresh(a->heap, bytes, owner, &e->block);
     if (st) {
         free(e);
         st = heap_refuse(a->heap, st, owner, "the weights", f);
@@ -206,8 +210,8 @@ static const struct resident_ops attractor_ops = {
 /* ---- lifetime ---- */
 
 enum status attractor_create(struct heap *heap, struct space *space, const char *name,
-                             const struct attractor_shape *shape, struct failure *f,
-                             struct attractor **out)
+                             const struct attractor_shape *shape, const struct heap_block *weights,
+                             struct failure *f, struct attractor **out)
 {
     struct attractor *a = fault_here("store: attractor") ? NULL : calloc(1, sizeof *a);
     if (!a)
@@ -224,7 +228,7 @@ enum status attractor_create(struct heap *heap, struct space *space, const char 
         outside_count(&a->outside, sizeof *a + sizeof *a->now + RESIDENT_OUTSIDE_BYTES);
     if (st) st = heap_refuse(heap, st, space->number, "an attractor", f);
     if (!st) st = dentate_take(heap, space, shape->dimension, f, &a->dentate);
-    if (!st) st = attractor_edition_create(a, f, &a->now);
+    if (!st) st = attractor_edition_create(a, weights, f, &a->now);
     if (st) {
         attractor_destroy(a);
         return st;

@@ -43,12 +43,19 @@ static inline uint64_t attractor_block_bytes(uint32_t dimension)
     return (uint64_t)dimension * vector_stride(dimension) * sizeof(float);
 }
 
-/* RESOURCE_EXHAUSTED (MEMORY, QUOTA), with a retry hint if readers of old editions hold some. */
-enum status attractor_edition_create(struct attractor *a, struct failure *f,
-                                     struct attractor_edition **out);
+/* weights: a block that is there already, the attractor's if all goes well (store/adopt.h); NULL: a
+ * new one. RESOURCE_EXHAUSTED (MEMORY, QUOTA), with a retry hint if readers of old editions hold
+ * some. */
+enum status attractor_edition_create(struct attractor *a, const struct heap_block *weights,
+                                     struct failure *f, struct attractor_edition **out);
 void attractor_edition_destroy(struct heap *heap, struct attractor_edition *e);
 enum status attractor_create(struct heap *heap, struct space *space, const char *name,
-                             const struct attractor_shape *shape, struct failure *f,
-                             struct attractor **out);
+                             const struct attractor_shape *shape, const struct heap_block *weights,
+                             struct failure *f, struct attractor **out);
+/* As store_attractor_create, with such weights. */
+enum status store_attractor_make(struct store *s, struct space *space, const char *name,
+                                 const struct attractor_shape *shape,
+                                 const struct heap_block *weights, struct failure *f,
+                                 struct attractor **out);
 
 #endif

@@ -33,6 +33,14 @@ enum status store_attractor_create(struct store *s, struct space *space, const c
                                    const struct attractor_shape *shape, struct failure *f,
                                    struct attractor **out)
 {
+    return store_attractor_make(s, space, name, shape, NULL, f, out);
+}
+
+enum status store_attractor_make(struct store *s, struct space *space, const char *name,
+                                 const struct attractor_shape *shape,
+                                 const struct heap_block *weights, struct failure *f,
+                                 struct attractor **out)
+{
     enum status st = name_check(name, f);
     if (!st) st = attractor_shape_check(shape, f);
     if (st) return st;
@@ -42,7 +50,7 @@ enum status store_attractor_create(struct store *s, struct space *space, const c
         return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_ATTRACTOR_EXISTS,
                            "attractor '%s' exists", name);
     st = store_check_room(s, space, f);
-    if (!st) st = attractor_create(s->heap, space, name, shape, f, &a);
+    if (!st) st = attractor_create(s->heap, space, name, shape, weights, f, &a);
     if (st) return st;
     if (!fault_here("store: attractor name")) HASH_ADD_STR(space->attractors, resident.name, a);
     if (!a->hh.tbl) {

@@ -130,7 +130,7 @@ enum status attractor_learn(struct attractor *a, const struct vector_kernels *ve
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a pattern");
     memset(lines, 0, bytes);
     struct attractor_edition *e = NULL;
-    enum status st = attractor_edition_create(a, f, &e);
+    enum status st = attractor_edition_create(a, NULL, f, &e);
     if (!st) {
         struct lesson l = {a,
                            attractor_choose(vectors->name),
@@ -188,7 +188,7 @@ enum status attractor_set(struct attractor *a, const float *rows, struct attract
 {
     struct attractor_edition *e = NULL;
     uint32_t d = a->dimension;
-    enum status st = attractor_edition_create(a, f, &e);
+    enum status st = attractor_edition_create(a, NULL, f, &e);
     if (st) return st;
     float *columns = e->block.data;
     size_t stride = vector_stride(d);

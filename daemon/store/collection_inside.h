@@ -140,6 +140,18 @@ enum status room_own(struct edition *e, size_t i);
 enum status room_renew(struct edition *e, size_t i);
 /* As room_renew, of a whole segment: its rows are there already, a piece of a block. */
 enum status room_keep(struct edition *e, size_t i, struct shared_block *shared, float *rows);
+/* Adds a segment behind the last, whose rows lie in a block of its own, or are a piece of a shared
+ * one that is held for it (store/adopt.h). After an error they are the caller's to give up, with
+ * room_adopt_fail. */
+struct room_adopted {
+    struct shared_block *shared; /* NULL: a block of its own */
+    struct heap_block rows;
+    uint64_t rows_max;
+};
+enum status room_adopt(struct edition *e, const struct room_adopted *room, struct segment **out);
+void room_adopt_fail(struct heap *heap, struct room_adopted *room);
+/* So many rows count; makes their index. */
+enum status room_adopt_end(struct edition *e, uint64_t rows);
 /* Makes room in the index for so many rows more. */
 enum status room_for_ids(struct edition *e, uint64_t more);
 /* Gives back memory that the present rows do not need. One spare segment may stay. */

@@ -249,6 +249,43 @@ enum status room_for_ids(struct edition *e, uint64_t more)
     return index_anew(e, rows_of(e) ? rows + rows / 3 : rows);
 }
 
+/* ---------------------------------------------------------------- adopted rows */
+
+enum status room_adopt(struct edition *e, const struct room_adopted *room, struct segment **out)
+{
+    enum status st = reserve_list(e, e->segment_count + 1);
+    struct segment *s;
+    if (!st) st = segment_begin(e, room->rows_max, &s);
+    if (st) return st;
+    s->rows = room->rows;
+    s->shared = room->shared;
+    e->segments[e->segment_count++] = s;
+    *out = s;
+    return STATUS_OK;
+}
+
+void room_adopt_fail(struct heap *heap, struct room_adopted *room)
+{
+    if (room->shared) {
+        shared_block_expect(room->shared);
+        shared_block_give(room->shared, room->rows.data, room->rows.bytes);
+    } else {
+        heap_give(heap, &room->rows);
+    }
+}
+
+enum status room_adopt_end(struct edition *e, uint64_t rows)
+{
+    struct collection *c = e->of;
+    __atomic_add_fetch(&c->resident.space->row_count, rows, __ATOMIC_RELAXED);
+    atomic_store_explicit(&e->rows, rows, memory_order_relaxed);
+    enum status st = rows ? index_anew(e, rows + rows / 3) : STATUS_OK;
+    uint64_t bytes = rows * COLUMN_BYTES + row_index_bytes(e->index);
+    atomic_store_explicit(&e->index_bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&e->room_bytes, room_bytes(e), memory_order_relaxed);
+    return st;
+}
+
 /* ---------------------------------------------------------------- fewer rows */
 
 static uint64_t segment_bytes(const struct collection *c, uint64_t rows)

@@ -288,6 +288,10 @@ uint32_t graph_numbers_with(const struct graph_edition *g, uint32_t made);
 enum status graph_reserve_nodes(struct graph_edition *g, uint32_t made, struct failure *f);
 void graph_keep_nodes(struct graph_edition *g, uint32_t made);
 void graph_unmake_nodes(struct graph_edition *g, uint32_t made);
+/* Of a graph that is adopted (store/adopt.h) and has all its parts: its free numbers, and the index
+ * of its nodes. */
+enum status graph_adopt_nodes(struct graph_edition *g, const uint32_t *free_numbers,
+                              struct failure *f);
 /* Makes the index anew if nodes need a far smaller one. */
 void graph_index_fit(struct graph_edition *g);
 /* Makes the index the edition's own. False: there is no memory. */

@@ -146,6 +146,18 @@ enum status graph_reserve_nodes(struct graph_edition *g, uint32_t made, struct f
     return STATUS_OK;
 }
 
+enum status graph_adopt_nodes(struct graph_edition *g, const uint32_t *free_numbers,
+                              struct failure *f)
+{
+    if (!g->numbers) return STATUS_OK;
+    if (!reserve_spare(g, g->numbers))
+        return graph_refuse(g, STATUS_RESOURCE_EXHAUSTED, "the nodes", f);
+    if (g->free_count)
+        memcpy(g->of->free_numbers, free_numbers, g->free_count * sizeof *free_numbers);
+    enum status st = index_anew(g, g->numbers, (uint64_t)g->numbers - g->free_count);
+    return st ? graph_refuse(g, st, "the index of nodes", f) : STATUS_OK;
+}
+
 static void keep_node(struct graph_edition *g, uint32_t node)
 {
     uint8_t *kinds = part_of(g, GRAPH_KINDS);
