@@ -39,17 +39,19 @@ def bend(frame, first, end, chance):
             frame[at:at + 4] = chance.randbytes(len(frame[at:min(at + 4, end)]))
 
 
-def mutated(frame, chance):
-    """(bytes, whether they still are one frame)."""
+def mutated(operation, frame, chance):
+    """(bytes, whether they still are one frame). The body of a Save names a folder, and any that it
+    came to name would be written to."""
     frame = bytearray(frame)
+    end = HEADER.size + HEADER.unpack_from(frame)[5] if operation == "Save" else len(frame)
     if chance.random() < IN_HEADER:
         if chance.random() < 0.5:
             del frame[chance.randrange(1, len(frame)):]
         else:
             bend(frame, 0, HEADER.size, chance)
         return bytes(frame), False
-    if len(frame) > HEADER.size:
-        bend(frame, HEADER.size, len(frame), chance)
+    if end > HEADER.size:
+        bend(frame, HEADER.size, end, chance)
     return bytes(frame), True
 
 
@@ -148,7 +150,7 @@ def main():
                 operation, frame = frames[i % len(frames)]
                 # what others need is there now and then: each third time it goes as it is
                 as_it_is = i // len(frames) % 3 == 2
-                sender.send(*((frame, True) if as_it_is else mutated(frame, chance)))
+                sender.send(*((frame, True) if as_it_is else mutated(operation, frame, chance)))
                 sent.add(operation)
         finally:
             daemon.send_signal(signal.SIGTERM)
