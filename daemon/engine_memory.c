@@ -29,24 +29,35 @@ static uint64_t memory_bytes(const struct config *c)
     return bytes;
 }
 
+static bool is_limited(int which, unsigned long long *bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(which, &limit) || limit.rlim_cur == RLIM_INFINITY) return false;
+    *bytes = limit.rlim_cur;
+    return true;
+}
+
 /* The heap's memory is files without a name, larger than the bound, whose size is limited like that
  * of others. */
 static enum status refuse_heap(uint64_t bytes, enum status st, struct failure *f)
 {
-    struct rlimit file, addresses;
-    if (getrlimit(RLIMIT_FSIZE, &file) == 0 && file.rlim_cur != RLIM_INFINITY)
+    unsigned long long mib = bytes >> 20, limit;
+    if (is_limited(RLIMIT_FSIZE, &limit))
         return failure_set(f, st, DETAIL_MEMORY,
                            "memory.max_mib: cannot map %llu MiB; files, which that is to the "
                            "system, may have only %llu bytes (RLIMIT_FSIZE): make it unlimited",
-                           (unsigned long long)(bytes >> 20), (unsigned long long)file.rlim_cur);
-    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+                           mib, limit);
+    if (is_limited(RLIMIT_AS, &limit))
         return failure_set(f, st, DETAIL_MEMORY,
                            "memory.max_mib: cannot map %llu MiB, for which four times as many "
                            "addresses are needed; there may be only %llu MiB of them (RLIMIT_AS)",
-                           (unsigned long long)(bytes >> 20),
-                           (unsigned long long)(addresses.rlim_cur >> 20));
-    return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB",
-                       (unsigned long long)(bytes >> 20));
+                           mib, limit >> 20);
+    if (is_limited(RLIMIT_DATA, &limit))
+        return failure_set(f, st, DETAIL_MEMORY,
+                           "memory.max_mib: cannot map the tables of %llu MiB; data may have only "
+                           "%llu MiB (RLIMIT_DATA)",
+                           mib, limit >> 20);
+    return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB", mib);
 }
 
 enum status engine_memory_build(const struct config *c, const struct vector_kernels *kernels,

@@ -2,6 +2,7 @@
  * does the rest. */
 #include <argp.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,34 @@ static void raise_limits(const struct config *c)
                 c->connection_max, (unsigned long long)limit.rlim_cur);
 }
 
+/* Stacks for all that runs: the main thread's grows as far as its limit, threads have what theirs
+ * begins with, which is the limit that the program was started with. */
+static bool raise_stacks(void)
+{
+    enum { ENOUGH = 256 << 10, USUAL = 8 << 20 };
+    struct rlimit limit;
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    if (getrlimit(RLIMIT_STACK, &limit)) return true;
+    if (limit.rlim_cur < USUAL) {
+        limit.rlim_cur = limit.rlim_max < USUAL ? limit.rlim_max : USUAL;
+        setrlimit(RLIMIT_STACK, &limit);
+    }
+    if (limit.rlim_cur < ENOUGH) {
+        fprintf(stderr,
+                "engram-acceld: stacks may have only %llu KiB (RLIMIT_STACK); %d are "
+                "needed\n",
+                (unsigned long long)limit.rlim_cur >> 10, ENOUGH >> 10);
+        return false;
+    }
+    if (pthread_getattr_default_np(&attributes)) return true;
+    if (!pthread_attr_getstacksize(&attributes, &bytes) && bytes < USUAL &&
+        !pthread_attr_setstacksize(&attributes, USUAL))
+        pthread_setattr_default_np(&attributes);
+    pthread_attr_destroy(&attributes);
+    return true;
+}
+
 static int send_to_journal(const struct iovec *fields, int count)
 {
     /* libsystemd calls it a success where no journal runs any more */
@@ -194,6 +223,7 @@ int main(int argc, char **argv)
     }
     if (a.verify)
         return persist_verify(a.verify, c->persist_key_file, stdout) ? EXIT_OK : EXIT_START;
+    if (!raise_stacks()) return EXIT_START;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is told by who writes it */
     if (!log_start()) {

@@ -161,6 +161,20 @@ def addresses():
                        "only 600 MiB of them (RLIMIT_AS)")
 
 
+def stacks():
+    """RLIMIT_STACK: 64 KiB used to end the daemon by a signal once a worker ran. It takes what it
+    may have; where that is too little it says so."""
+    for hard, serves in ((resource.RLIM_INFINITY, True), (1 << 18, True), (1 << 17, False)):
+        what = "stacks of 64 KiB, at most %d" % hard
+        with daemon("workers.count=2", before=limit(resource.RLIMIT_STACK, 1 << 16, hard)) as d:
+            if serves:
+                expect_serving(what, d)
+                create(d, "c")
+                expect_stop(what, d)
+            else:
+                expect_refusal(what, d, 1, "only 128 KiB (RLIMIT_STACK)")
+
+
 def connect(path):
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(GIVE_UP_S)
@@ -423,8 +437,8 @@ def set_jump(path, seconds):
 
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for case in (file_sizes, addresses, descriptors, no_file_at_all, full_outputs, closed_folders,
-                 open_umask, without_proc, jumping_clock):
+    for case in (file_sizes, addresses, stacks, descriptors, no_file_at_all, full_outputs,
+                 closed_folders, open_umask, without_proc, jumping_clock):
         case()
     return 1 if checks.failures else 0
 
