@@ -67,6 +67,27 @@ typedef struct ea_operation_stats {
     const char *name; /* "knn" */
     uint64_t requests, errors, total_ns, p50_ns, p90_ns, p99_ns, max_ns;
 } ea_operation_stats;
+/* Why a card's clocks are lower than they could be, as ea_gpu_sensors.slowed has them together. */
+typedef enum ea_slowed {
+    EA_SLOWED_BY_SETTING = 2,
+    EA_SLOWED_BY_POWER_LIMIT = 4,
+    EA_SLOWED_BY_HARDWARE = 8, /* one of the last two, or a fault of the power supply */
+    EA_SLOWED_BY_STEP = 16,    /* with other cards */
+    EA_SLOWED_BY_HEAT = 32,    /* the driver's doing */
+    EA_SLOWED_BY_HARDWARE_HEAT = 64,
+    EA_SLOWED_BY_POWER_BRAKE = 128,
+} ea_slowed;
+/* What NVML says of a card; -1: it does not, or the card is not ready. */
+typedef struct ea_gpu_sensors {
+    int64_t celsius;
+    int64_t milliwatts, limit_milliwatts;   /* power that it takes, and may take */
+    int64_t megahertz, memory_megahertz;    /* clocks as they are */
+    int64_t busy_percent;                   /* of the time, with a kernel of any program */
+    int64_t memory_busy_percent;            /* of the time, with an access to its memory */
+    int64_t used_bytes, all_bytes;          /* of its memory: by all programs, and in all */
+    int64_t ecc_corrected, ecc_uncorrected; /* errors of memory since the driver was loaded */
+    int64_t slowed;                         /* ea_slowed together; other bits may be set, too */
+} ea_gpu_sensors;
 /* What one GPU's process has done since its start. */
 typedef struct ea_gpu_stats {
     uint32_t number;
@@ -85,6 +106,7 @@ typedef struct ea_gpu_stats {
     uint64_t errors, no_memory;
     uint64_t restarts, jobs_in_flight, uptime_ns;
     uint64_t shrunk, split; /* requests with less optional scratch than they wanted; in passes */
+    ea_gpu_sensors sensors;
 } ea_gpu_stats;
 /* How many requests ran on this backend, for this reason. */
 typedef struct ea_route_stats {

@@ -71,6 +71,32 @@ void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out)
         take_gpu(&m->gpus[i], &out->gpus[i]);
 }
 
+static int64_t sensor_of(bool known, uint64_t value)
+{
+    if (!known) return -1;
+    return value < INT64_MAX ? (int64_t)value : INT64_MAX;
+}
+
+static ea_gpu_sensors take_gpu_sensors(const engram_accel_v1_GpuSensors *m)
+{
+#define SENSOR(name) .name = sensor_of(m->has_##name, m->name)
+    return (ea_gpu_sensors){
+        SENSOR(celsius),
+        SENSOR(milliwatts),
+        SENSOR(limit_milliwatts),
+        SENSOR(megahertz),
+        SENSOR(memory_megahertz),
+        SENSOR(busy_percent),
+        SENSOR(memory_busy_percent),
+        SENSOR(used_bytes),
+        SENSOR(all_bytes),
+        SENSOR(ecc_corrected),
+        SENSOR(ecc_uncorrected),
+        SENSOR(slowed),
+    };
+#undef SENSOR
+}
+
 static void take_gpu_stats(const engram_accel_v1_GpuStats *m, ea_gpu_stats *out)
 {
     *out = (ea_gpu_stats){
@@ -97,6 +123,7 @@ static void take_gpu_stats(const engram_accel_v1_GpuStats *m, ea_gpu_stats *out)
         .uptime_ns = m->uptime_ns,
         .shrunk = m->shrunk,
         .split = m->split,
+        .sensors = take_gpu_sensors(&m->sensors),
     };
 }
 

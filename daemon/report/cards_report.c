@@ -132,6 +132,16 @@ static void count_usage(const struct share *share, struct wire_gpu_stats *out)
     out->no_memory = atomic_load(&u->no_memory);
 }
 
+void cards_report_sensors(const struct share_sensors *s, uint64_t now_ns,
+                          struct wire_gpu_stats *out)
+{
+    uint64_t seen_ns = atomic_load_explicit(&s->seen_ns, memory_order_acquire);
+    if (!seen_ns || seen_ns + SHARE_SENSORS_OLD_NS < now_ns) return;
+    out->sensors_known = atomic_load_explicit(&s->known, memory_order_relaxed);
+    for (int i = 0; i < SHARE_SENSORS; i++)
+        out->sensors[i] = atomic_load_explicit(&s->values[i], memory_order_relaxed);
+}
+
 /* A single GPU has all jobs of the backend; with several, each job says which GPU has it. */
 static void count_jobs(const struct cards_seen *seen, const struct job *in_flight,
                        struct wire_stats *stats)
@@ -156,7 +166,9 @@ void cards_report_stats(const struct cards_seen *seen, const struct job *in_flig
             .uptime_ns = uptime_of(card, now_ns),
         };
         /* The VRAM of a dead process has been freed: its last numbers would mislead. */
-        if (card->state == GPU_READY && card->share) count_usage(card->share, &stats->gpus[i]);
+        if (card->state != GPU_READY || !card->share) continue;
+        count_usage(card->share, &stats->gpus[i]);
+        cards_report_sensors(&card->share->sensors, now_ns, &stats->gpus[i]);
     }
     count_jobs(seen, in_flight, stats);
 }

@@ -39,6 +39,9 @@ void cards_report_info(const struct cards_seen *seen, uint64_t now_ns, struct wi
 /* Fills in stats->gpus and gpu_count. in_flight: all jobs of clients, linked by hh. */
 void cards_report_stats(const struct cards_seen *seen, const struct job *in_flight, uint64_t now_ns,
                         struct wire_stats *stats);
+/* Copies what NVML said of a card, unless it is old. */
+void cards_report_sensors(const struct share_sensors *s, uint64_t now_ns,
+                          struct wire_gpu_stats *out);
 
 /* As collection_info and graph_info, with the VRAM of replicas. */
 struct collection_info cards_report_collection(const struct backend *gpu, struct collection *c);

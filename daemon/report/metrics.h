@@ -30,7 +30,6 @@ struct metrics_card {
     struct wire_gpu_stats now;
     struct card_totals totals;
     uint64_t memory_bytes; /* of the card; 0: it was never ready */
-    uint64_t sensors_known, sensors[SHARE_SENSORS];
 };
 
 struct metrics_view {
@@ -61,9 +60,6 @@ const char *metrics_reason_name(enum reason reason);
 
 void metrics_look(const struct report_sources *from, const struct spaces_counted *spaces,
                   const struct store *store, struct metrics_view *out);
-/* Copies what NVML said of a card, unless it is old; a GPU process may write anything there. */
-void metrics_look_at_sensors(const struct share_sensors *s, uint64_t now_ns,
-                             struct metrics_card *out);
 bool metrics_render(const struct metrics_view *v, struct metrics_text *out);
 /* Appends what NVML says of the cards: families with a card that has it. */
 void metrics_render_sensors(const struct metrics_view *v, struct metrics_text *out);

@@ -28,16 +28,6 @@ static void look_at_stats(const struct stats *s, struct metrics_view *out)
     }
 }
 
-void metrics_look_at_sensors(const struct share_sensors *s, uint64_t now_ns,
-                             struct metrics_card *out)
-{
-    uint64_t seen_ns = atomic_load_explicit(&s->seen_ns, memory_order_acquire);
-    if (!seen_ns || seen_ns + SHARE_SENSORS_OLD_NS < now_ns) return;
-    out->sensors_known = atomic_load_explicit(&s->known, memory_order_relaxed);
-    for (int i = 0; i < SHARE_SENSORS; i++)
-        out->sensors[i] = atomic_load_explicit(&s->values[i], memory_order_relaxed);
-}
-
 static void look_at_cards(const struct report_sources *from, struct metrics_view *out)
 {
     struct cards_seen seen;
@@ -52,8 +42,6 @@ static void look_at_cards(const struct report_sources *from, struct metrics_view
         struct metrics_card *card = &out->cards[i];
         card->now = said.gpus[i];
         card->totals = seen.cards[i].totals;
-        if (seen.cards[i].share && seen.cards[i].state == GPU_READY)
-            metrics_look_at_sensors(&seen.cards[i].share->sensors, from->now_ns, card);
         if (seen.cards[i].share) card->memory_bytes = seen.cards[i].share->device.memory_bytes;
         out->pressure.shrunk_runs += card_totals_of(&card->totals, TOTAL_SHRUNK);
         out->pressure.split_runs += card_totals_of(&card->totals, TOTAL_SPLIT);

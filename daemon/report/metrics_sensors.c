@@ -60,7 +60,7 @@ static const struct {
 
 static bool is_known(const struct metrics_card *c, enum share_sensor which)
 {
-    return c->sensors_known >> which & 1;
+    return c->now.sensors_known >> which & 1;
 }
 
 /* Begins the family before its first sample. */
@@ -84,7 +84,7 @@ static void render_slowed(const struct metrics_view *v, struct metrics_text *t)
         for (size_t i = 0; i < sizeof slowed / sizeof *slowed; i++) {
             snprintf(labels, sizeof labels, "gpu=\"%u\",reason=\"%s\"", n, slowed[i].name);
             metrics_text_count(t, labels,
-                               (v->cards[n].sensors[SENSOR_SLOWED] & slowed[i].bit) != 0);
+                               (v->cards[n].now.sensors[SENSOR_SLOWED] & slowed[i].bit) != 0);
         }
     }
 }
@@ -97,7 +97,7 @@ void metrics_render_sensors(const struct metrics_view *v, struct metrics_text *o
         const struct sensor_series *s = &sensor_series[i];
         for (uint32_t n = 0; n < v->card_count; n++) {
             if (!is_known(&v->cards[n], s->sensor)) continue;
-            uint64_t value = v->cards[n].sensors[s->sensor];
+            uint64_t value = v->cards[n].now.sensors[s->sensor];
             begin(out, s, &begun);
             snprintf(labels, sizeof labels, "gpu=\"%u\"%s", n, s->label);
             if (s->scale)

@@ -88,6 +88,26 @@ size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buff
     return encode_frame(h, engram_accel_v1_InfoReply_fields, &m, buffer);
 }
 
+static engram_accel_v1_GpuSensors gpu_sensors_of(const struct wire_gpu_stats *g)
+{
+#define SENSOR(name, which) .has_##name = g->sensors_known >> (which)&1, .name = g->sensors[which]
+    return (engram_accel_v1_GpuSensors){
+        SENSOR(celsius, SENSOR_CELSIUS),
+        SENSOR(milliwatts, SENSOR_MILLIWATTS),
+        SENSOR(limit_milliwatts, SENSOR_LIMIT_MILLIWATTS),
+        SENSOR(megahertz, SENSOR_MEGAHERTZ),
+        SENSOR(memory_megahertz, SENSOR_MEMORY_MEGAHERTZ),
+        SENSOR(busy_percent, SENSOR_BUSY_PERCENT),
+        SENSOR(memory_busy_percent, SENSOR_MEMORY_BUSY_PERCENT),
+        SENSOR(used_bytes, SENSOR_MEMORY_USED_BYTES),
+        SENSOR(all_bytes, SENSOR_MEMORY_BYTES),
+        SENSOR(ecc_corrected, SENSOR_ECC_CORRECTED),
+        SENSOR(ecc_uncorrected, SENSOR_ECC_UNCORRECTED),
+        SENSOR(slowed, SENSOR_SLOWED),
+    };
+#undef SENSOR
+}
+
 static engram_accel_v1_GpuStats gpu_stats_of(const struct wire_gpu_stats *g)
 {
     return (engram_accel_v1_GpuStats){
@@ -114,6 +134,8 @@ static engram_accel_v1_GpuStats gpu_stats_of(const struct wire_gpu_stats *g)
         .uptime_ns = g->uptime_ns,
         .shrunk = g->shrunk,
         .split = g->split,
+        .has_sensors = g->sensors_known != 0,
+        .sensors = gpu_sensors_of(g),
     };
 }
 

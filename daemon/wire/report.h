@@ -6,6 +6,7 @@
 #define ENGRAM_WIRE_REPORT_H
 
 #include "daemon/base/job.h"
+#include "daemon/heap/share.h"
 #include "daemon/store/shadow.h"
 
 enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 52, WIRE_OPERATIONS_MAX = 64, WIRE_PEERS_MAX = 16 };
@@ -52,6 +53,7 @@ struct wire_gpu_stats {
     uint64_t errors, no_memory, restarts, jobs_in_flight, uptime_ns, shrunk, split;
     /* of the slab: what requests asked for, and the largest block that could be had of it */
     uint64_t asked_bytes, largest_bytes;
+    uint64_t sensors_known, sensors[SHARE_SENSORS]; /* as in struct share_sensors */
 };
 struct wire_route {
     enum backend_id backend;

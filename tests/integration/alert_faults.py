@@ -167,6 +167,16 @@ def short_card(d, _):
                            "--batch", "512", "--depth", "16", "--rate", "10") for _ in range(2)])
 
 
+def sick_card(d, seen):
+    """Hot, slowed by that, and with errors of memory that were not there before."""
+    while not seen.has("engram_accel_gpu_ecc_errors_total{%s}"):
+        yield
+    with open(d.nvml, "w", encoding="utf-8") as f:
+        f.write("93 1 0x40")
+    while True:
+        yield
+
+
 FAULTS = {
     "requests": Fault(wrong_requests, ("EngramAccelErrors", "EngramAccelRefusing"),
                       "spaces.beta.queue=1", "gpu.job_ms=600000", sim="run_us=100000"),
@@ -182,6 +192,8 @@ FAULTS = {
     "killed": Fault(killed, ("EngramAccelGpuRestarts", "EngramAccelDown",
                              "EngramAccelRestarting"), sim=""),
     "small": Fault(small_card, ("EngramAccelEvictions",), "screen.memory=off", sim="vram_mib=16"),
+    "sick": Fault(sick_card, ("EngramAccelGpuHot", "EngramAccelGpuSlowed",
+                              "EngramAccelGpuMemoryErrors"), sim=""),
     "short": Fault(short_card, ("EngramAccelVramPressure",), "gpu.job_ms=600000",
                    sim="vram_mib=16 run_us=200000"),
 }

@@ -11,6 +11,7 @@ import tempfile
 import time
 
 GIVE_UP_S = 60  # ends a broken run; nothing is judged by it
+NVML = []  # the stand-in, once it is compiled
 
 
 class UnixHttp(http.client.HTTPConnection):
@@ -122,6 +123,23 @@ class Daemon:
         os.rmdir(self.folder)
         assert "Sanitizer" not in said, said
         return code
+
+
+def make_nvml(folder, text="61"):
+    """A stand-in for NVML, from which simulated cards of daemons that are started now have their
+    sensors. Returns the file that says what they are like (fake_nvml.c)."""
+    library, state = folder + "/nvml.so", folder + "/nvml.state"
+    if not NVML:
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
+                        "tests/integration/fake_nvml.c"], check=True)
+        with open(library, "rb") as f:
+            NVML.append(f.read())
+    with open(library, "wb") as f:
+        f.write(NVML[0])
+    with open(state, "w", encoding="utf-8") as f:
+        f.write(text)
+    os.environ["ENGRAM_ACCEL_NVML"], os.environ["ENGRAM_FAKE_NVML"] = library, state
+    return state
 
 
 def ask(where, path, method="GET", headers=None, body=None):

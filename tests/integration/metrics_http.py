@@ -1,4 +1,5 @@
 """metrics_http: /metrics, /healthz and /readyz of a real daemon."""
+import json
 import os
 import re
 import shutil
@@ -12,7 +13,8 @@ import time
 import checks
 import metrics_selectors as selectors
 from checks import check
-from metrics_daemon import Daemon, GIVE_UP_S, ask, ask_raw, basic, bearer, connect, series
+from metrics_daemon import (Daemon, GIVE_UP_S, ask, ask_raw, basic, bearer, connect, make_nvml,
+                            series)
 
 BUILD = sys.argv[1]
 
@@ -110,18 +112,6 @@ def counts():
     check(d.stop() == 0 and not os.path.exists(at), "the socket's file stays")
 
 
-def make_nvml(folder):
-    """A stand-in for NVML, from which a simulated card has its sensors. Returns the file that says
-    what they are like."""
-    library, state = folder + "/nvml.so", folder + "/nvml.state"
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
-                    "tests/integration/fake_nvml.c"], check=True)
-    with open(state, "w", encoding="utf-8") as f:
-        f.write("61")
-    os.environ["ENGRAM_ACCEL_NVML"], os.environ["ENGRAM_FAKE_NVML"] = library, state
-    return state
-
-
 def sensors():
     """What NVML says of a card; a call of it that hangs holds up nothing; a library that is none."""
     d = Daemon(BUILD, "metrics.open=true", "sched.predict=false", "gpu.force=gpu")
@@ -145,7 +135,22 @@ def sensors():
                         ('slowed{gpu="0",reason="hardware_heat"}', 1),
                         ('slowed{gpu="0",reason="heat"}', 0)):
         check(reads("engram_accel_gpu_" + name) == value, "%s: %s" % (name, value))
-    for text, wanted in (("93", 93), ("absent", None), ("40", 40)):
+    said = json.loads(d.tool("--json", "stats"))["gpus"][0]["sensors"]
+    check(said["celsius"] == 61 and said["milliwatts"] == 312500 and said["ecc_uncorrected"] == 2 and
+          said["slowed"] == ["power_cap", "hardware_heat"], "stats: %s" % said)
+    said = d.tool("stats")
+    check("61 °C, 312 of 700 W" in said and "slowed by: power_cap, hardware_heat" in said, said)
+
+    def doctor():
+        """What it finds about the card's heat and memory."""
+        found = json.loads(d.tool_any("--json", "doctor").stdout.splitlines()[0])
+        return [f["verdict"] for f in found if f["about"] in ("gpu 0 heat", "gpu 0 ECC")]
+    check(doctor() == ["look", "bad"], "doctor, slowed by heat and with errors: %s" % doctor())
+    for text, wanted in (("60 0 4", ["fine"]), ("70 0 8", ["look"]), ("86 0 0", ["look"])):
+        with open(state, "w", encoding="utf-8") as f:
+            f.write(text)
+        until(lambda: doctor() == wanted, "doctor finds %s with sensors %s" % (wanted, text))
+    for text, wanted in (("absent", None), ("40", 40)):
         with open(state, "w", encoding="utf-8") as f:
             f.write(text)
         until(lambda: reads(heat) == wanted, "sensors are %s" % text)

@@ -10,7 +10,7 @@ import alert_faults
 import checks
 import metrics_selectors as selectors
 from checks import check
-from metrics_daemon import Daemon, GIVE_UP_S, ask
+from metrics_daemon import Daemon, GIVE_UP_S, ask, make_nvml
 from prometheus_server import Server, free_port, promtool
 
 BUILD, AS_SHIPPED = sys.argv[1], sys.argv[2:] == ["as-shipped"]
@@ -39,7 +39,7 @@ class Seen:
 
 def start(*settings, files=None):
     d = Daemon(BUILD, "metrics.open=true", "metrics.listen=127.0.0.1:%d" % free_port(), *settings)
-    d.files = files
+    d.files, d.nvml = files, make_nvml(d.folder, "61 0 0x5")
     return d.start()
 
 

@@ -1,6 +1,8 @@
 /* doctor: looks at daemon, card and machine, and says what could be better, and how. */
 #include "client/cli/commands/commands.h"
+#include "client/cli/failure.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/sensors.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -199,6 +201,39 @@ static void look_at_cards(struct doctor *d)
     }
 }
 
+/* As EngramAccelGpuHot has it. */
+enum { CELSIUS_HOT = 85 };
+
+static void look_at_sensors(struct doctor *d)
+{
+    enum {
+        HEAT = EA_SLOWED_BY_HEAT | EA_SLOWED_BY_HARDWARE_HEAT,
+        POWER = EA_SLOWED_BY_HARDWARE | EA_SLOWED_BY_POWER_BRAKE,
+    };
+    struct sensors_text now, slow;
+    char what[32];
+    for (uint32_t i = 0; i < d->stats.gpu_count; i++) {
+        const ea_gpu_sensors *s = &d->stats.gpus[i].sensors;
+        if (!*sensors_now(&now, s)) continue;
+        bool hot = s->celsius >= CELSIUS_HOT || (s->slowed >= 0 && s->slowed & HEAT);
+        bool starved = s->slowed >= 0 && s->slowed & POWER;
+        bool any = *sensors_slowed(&slow, s);
+        snprintf(what, sizeof what, "gpu %u heat", d->stats.gpus[i].number);
+        tell(d, hot || starved ? LOOK : FINE, what,
+             hot       ? "look at fans, filters and the air in front of the card"
+             : starved ? "its hardware lowers clocks: look at power supply and cables; nvidia-smi "
+                         "-q -d PERFORMANCE says more"
+                       : "",
+             "%s%s%s", now.c, any ? "; slowed by " : "", slow.c);
+        if (s->ecc_uncorrected <= 0) continue;
+        snprintf(what, sizeof what, "gpu %u ECC", d->stats.gpus[i].number);
+        tell(d, BAD, what,
+             "stop the daemon, reset the card (nvidia-smi -r), and replace it if they come back; "
+             "nvidia-smi -q -d ECC says where they are",
+             "%" PRIi64 " errors of its memory that could not be corrected", s->ecc_uncorrected);
+    }
+}
+
 static void look_at_work(struct doctor *d)
 {
     const ea_stats *s = &d->stats;
@@ -274,12 +309,14 @@ static int doctor_run(struct cli *cli, const struct command *self, int argc, cha
         look_at_socket(d);
         look_at_driver(d);
         look_at_cards(d);
+        look_at_sensors(d);
         look_at_settings(d);
         look_at_work(d);
         if (cli->json) json_end(&d->json);
         if (!cli->json)
             printf("%u fine, %u to look at, %u bad\n", d->found[0], d->found[1], d->found[2]);
         if (d->found[BAD]) code = CLI_REFUSED;
+        if (d->found[BAD]) failure_note(code, "something is bad");
     }
     free(d);
     return code;

@@ -2,6 +2,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
 #include "client/cli/text/screens.h"
+#include "client/cli/text/sensors.h"
 
 #include <string.h>
 
@@ -36,6 +37,7 @@ static void gpu_print_work(const ea_gpu_stats *g)
     printf("               %s failed, %s without memory%s\n", format_count(&a, g->errors),
            format_count(&b, g->no_memory),
            g->errors || g->no_memory ? ": the CPU answered them" : "");
+    sensors_print(&g->sensors, 15);
 }
 
 static void gpu_print(const ea_gpu_stats *g)
@@ -270,6 +272,7 @@ static void gpu_print_json(struct json *j, const ea_gpu_stats *g)
     json_u64(j, "no_memory", g->no_memory);
     json_u64(j, "shrunk", g->shrunk);
     json_u64(j, "split", g->split);
+    sensors_json(j, &g->sensors);
     json_end(j);
 }
 

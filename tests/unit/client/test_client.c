@@ -74,6 +74,9 @@ Test(client, daemon_calls)
     cr_assert_eq(stats.gpu_count, 1);
     cr_assert(stats.gpus[0].replicas == 3 && stats.gpus[0].upload_bytes == 55);
     cr_assert_eq(stats.gpus[0].jobs_in_flight, 4);
+    const ea_gpu_sensors *now = &stats.gpus[0].sensors;
+    cr_assert(now->celsius == 61 && now->slowed == (EA_SLOWED_BY_HEAT | EA_SLOWED_BY_POWER_LIMIT));
+    cr_assert(now->all_bytes == INT64_MAX && now->milliwatts == -1 && now->ecc_uncorrected == -1);
     cr_assert_eq(stats.route_count, 4);
     cr_assert_str_eq(ea_reason_name(stats.routes[1].reason), "gpu_down");
     cr_assert(strlen(ea_reason_text(stats.routes[1].reason)) > 10);

@@ -99,6 +99,9 @@ Test(encode_reports, stats_at_their_largest)
     }
     for (size_t i = 0; i < WIRE_GPUS_MAX; i++)
         s.gpus[i].state = WIRE_GPU_READY;
+    s.gpus[14].sensors_known = 1 << SENSOR_CELSIUS;
+    s.gpus[14].sensors[SENSOR_CELSIUS] = 61;
+    s.gpus[13].sensors_known = 0;
     for (size_t i = 0; i < WIRE_ROUTES_MAX; i++)
         s.routes[i] = (struct wire_route){BACKEND_GPU, REASON_PROBE, UINT64_MAX - i};
     for (size_t i = 0; i < WIRE_OPERATIONS_MAX; i++)
@@ -120,6 +123,10 @@ Test(encode_reports, stats_at_their_largest)
     cr_assert_eq((int)m.routes[51].reason, REASON_PROBE);
     cr_assert_eq(m.routes[51].requests, UINT64_MAX - 51);
     cr_assert(m.gpus[15].shrunk == UINT64_MAX && m.gpus[15].split == UINT64_MAX);
+    cr_assert(m.gpus[15].has_sensors && m.gpus[15].sensors.has_slowed);
+    cr_assert_eq(m.gpus[15].sensors.slowed, UINT64_MAX);
+    cr_assert(m.gpus[14].has_sensors && m.gpus[14].sensors.celsius == 61);
+    cr_assert(!m.gpus[14].sensors.has_milliwatts && !m.gpus[13].has_sensors);
     cr_assert(m.has_space && m.has_scheduler && m.has_pressure);
     cr_assert_eq(m.space.weight, UINT32_MAX);
     cr_assert_eq(m.space.backends_count, 2);
