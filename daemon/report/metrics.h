@@ -49,6 +49,7 @@ struct metrics_view {
     struct wire_pressure pressure;
     uint64_t queue_depth, jobs_in_flight;
     uint32_t workers;
+    bool observed;
     uint64_t shadow_bytes, reloads, reloads_refused;
     struct screen_counts screens[SCREENS];
     struct metrics_space spaces[METRICS_SPACES_MAX + 1]; /* [0]: the others */

@@ -54,6 +54,15 @@ static uint64_t rest_of(uint64_t all, uint64_t part)
     return all > part ? all - part : 0;
 }
 
+/* One walk over all replicas, whatever the number of spaces. What is being given back after a drop
+ * is nobody's, and so the others'. */
+static void add_replica(void *spaces, const struct space *s, uint32_t card, uint64_t bytes,
+                        uint64_t needed)
+{
+    (void)card, (void)needed;
+    if (s && s->counted_as) ((struct metrics_space *)spaces)[s->counted_as].vram_bytes += bytes;
+}
+
 /* What the spaces with a place do not have, the others have together. */
 static void look_at_spaces(const struct report_sources *from, const struct spaces_counted *counted,
                            const struct store *store, struct metrics_view *out)
@@ -67,15 +76,16 @@ static void look_at_spaces(const struct report_sources *from, const struct space
         if (!s->counted_as) continue;
         struct metrics_space *m = &out->spaces[s->counted_as];
         m->host_bytes = heap_owner_bytes(from->heap, s->number);
-        m->vram_bytes = from->gpu ? replicas_space_bytes(from->gpu, s) : 0;
         if (s->tenant) m->queue_depth = s->tenant->queued;
         if (s->tenant) m->connections = s->tenant->connections;
         listed.host_bytes += m->host_bytes;
-        listed.vram_bytes += m->vram_bytes;
         listed.queue_depth += m->queue_depth;
         listed.connections += m->connections;
     }
     uint64_t vram_bytes = 0;
+    if (from->gpu) replicas_count(from->gpu, add_replica, out->spaces);
+    for (uint32_t i = 1; i < counted->count; i++)
+        listed.vram_bytes += out->spaces[i].vram_bytes;
     for (uint32_t i = 0; i < out->card_count; i++)
         vram_bytes += out->cards[i].now.replica_bytes;
     out->spaces[0].host_bytes = rest_of(out->heap.bytes_used, listed.host_bytes);
@@ -96,6 +106,7 @@ void metrics_look(const struct report_sources *from, const struct spaces_counted
     out->queue_depth = from->queue_depth;
     out->jobs_in_flight = from->jobs_in_flight;
     out->workers = from->workers;
+    out->observed = from->observed;
     out->slow = from->slow;
     out->reloads = from->reloads ? from->reloads->taken : 0;
     out->reloads_refused = from->reloads ? from->reloads->refused : 0;

@@ -58,6 +58,8 @@ static void render_daemon(const struct metrics_view *v, struct metrics_text *t)
         "Requests that ended because they were cancelled.");
     one(t, "engram_accel_deadline_exceeded_total", "counter", v->deadline_exceeded,
         "Requests that ended at their deadline.");
+    one(t, "engram_accel_observed", "gauge", v->observed,
+        "1: requests, their times and routes are counted (observe.enabled).");
     one(t, "engram_accel_slow_requests_total", "counter", v->slow,
         "Requests that took observe.slow_ms or longer.");
     one(t, "engram_accel_requests_in_line", "gauge", v->queue_depth,

@@ -27,6 +27,7 @@ struct report_sources {
     uint32_t workers;
     uint32_t queue_depth;    /* jobs that wait in the scheduler */
     uint32_t jobs_in_flight; /* requests of clients: no batches, uploads or trials */
+    bool observed;           /* observe.enabled: requests are counted */
     uint64_t slow;           /* requests that took long, so far */
     uint64_t instance, started_ns, now_ns;
     struct wire_limits limits;

@@ -145,6 +145,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .workers = p->worker_count,
         .queue_depth = p->in_line,
         .jobs_in_flight = jobs_of_clients(p),
+        .observed = p->config->observe.enabled,
         .slow = p->slow.count,
         .instance = p->state.instance,
         .started_ns = p->started_ns,

@@ -102,6 +102,11 @@ def counts():
     check(len(spaces) == 2 and any('"other"' in k for k in spaces), "spaces: %s" % spaces)
     check(after["engram_accel_ready"] in (0, 1), "ready")
     check(not [k for k in before if after.get(k, 0) < before[k] and "_total" in k], "counters fell")
+    d.tool("config", "set", "observe.enabled", "false")
+    until(lambda: series(ask(at, "/metrics")[1])["engram_accel_observed"] == 0, "it is not observed")
+    check(after["engram_accel_observed"] == 1 and
+          any(f["about"] == "telemetry" for f in json.loads(d.tool("--json", "doctor"))),
+          "doctor says that nothing is counted")
     promtool = shutil.which("promtool")
     if promtool:
         p = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True,
@@ -189,8 +194,20 @@ def pages():
     with open(d.folder + "/rows.csv", "w", encoding="utf-8") as f:
         f.write("1,2,3,4\n" * 100)
     d.tool("norms", d.folder + "/rows.csv")
+    for space in ("alpha", "beta", "alpha"):  # the second of alpha has its own place on the card
+        name = "rows%d" % len(d.tool("--space", space, "collection", "list").splitlines())
+        d.tool("--space", space, "load", name, d.folder + "/rows.csv", "--create", "--metric", "dot")
+        d.tool("--space", space, "knn", name, "--query-id", "7", "-k", "3")
+    for space in ("alpha", "beta"):
+        vram = 'engram_accel_space_vram_bytes{memory_space="%s"}' % space
+        until(lambda: series(ask(at, "/metrics")[1]).get(vram, 0) ==
+              json.loads(d.tool("--space", space, "--json", "stats"))["vram_bytes"] > 0,
+              "VRAM of " + space)
     time.sleep(0.03)
     text = ask(at, "/metrics")[1]
+    page = series(text)
+    check(sum(v for k, v in page.items() if k.startswith("engram_accel_space_vram_bytes{")) ==
+          page['engram_accel_gpu_replica_bytes{gpu="0"}'], "VRAM of spaces, and of the card")
     types = dict(line.split()[2:4] for line in text.splitlines() if line.startswith("# TYPE "))
     labels = {name: set() for name in types}
     for line in series(text):

@@ -54,13 +54,15 @@ def main():
          "--rows", "64", "--dim", "16", "-k", "3", "--connections", "2", "--depth", "4",
          "--seconds", str(SECONDS)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for space in SPACES]
-    killed, pages = 0, 0
+    killed, pages, wrong = 0, 0, 0
     while any(c.poll() is None for c in clients):
         page = series(ask(at, "/metrics")[1])
         for key, value in last.items():
             if is_counter(key) and page.get(key, 0) < value:
                 check(False, "%s fell from %s to %s" % (key, value, page.get(key)))
         last, pages = page, pages + 1
+        said = d.tool_any("--space", SPACES[pages % 3], "knn", "missing", "--query-id", "7")
+        wrong += said.returncode == 1
         if killed == 0 or pages % 20 == 0:
             killed += kill_card(d)
         time.sleep(0.05)
@@ -81,7 +83,12 @@ def main():
             ("histogram's last bucket", "engram_accel_request_duration_seconds_bucket",
              {"operation": "knn", "le": "+Inf"})):
         check(rise(name, **labels) == asked, "%s: %d, not %d" % (what, rise(name, **labels), asked))
-    check(rise("engram_accel_request_errors_total") == 0, "errors")
+    for name in ("engram_accel_request_errors_total", "engram_accel_space_errors_total"):
+        check(rise(name) == wrong > 0, "%s: %d, not %d" % (name, rise(name), wrong))
+    routed = rise("engram_accel_routes_total")
+    timed = sum(rise("engram_accel_request_duration_seconds_count", backend=b)
+                for b in ("cpu", "gpu", "both"))
+    check(routed == timed, "routes: %d, durations on a backend: %d" % (routed, timed))
     whole = rise("engram_accel_requests_total")
     outside = rise("engram_accel_requests_total", operation="ping")
     check(rise("engram_accel_space_requests_total") == whole - outside,
@@ -93,7 +100,8 @@ def main():
     check(ran <= rise("engram_gpu_launch_total") <= gpu + whole, "launched: %d of which kNN %d" %
           (rise("engram_gpu_launch_total"), ran))
     check(rise("engram_accel_gpu_restarts_total") >= 1, "restarts")
-    print("%d kNN; %d processes of the card killed, %d pages" % (asked, killed, pages))
+    print("%d kNN, %d wrong requests; %d processes of the card killed, %d pages" %
+          (asked, wrong, killed, pages))
     check(d.stop() == 0, "exit code")
     sys.exit(checks.failures > 0)
 

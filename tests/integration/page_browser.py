@@ -175,6 +175,16 @@ def sensors(tab):
         check(line in said, "%s is not in %s" % (line, said))
 
 
+def unobserved(d, tab):
+    """It says so where requests are not counted."""
+    for enabled, hidden in (("false", "false"), ("true", "true")):
+        d.tool("config", "set", "observe.enabled", enabled)
+        check(tab.until("String(document.querySelector('#unobserved').hidden) === '%s'" % hidden),
+              "the note that nothing is counted, with observe.enabled %s" % enabled)
+        if FOLDER and enabled == "false":
+            tab.picture(FOLDER + "/page-unobserved.png", False)
+
+
 def restart(d, at, tab):
     """The daemon goes and comes back at the same address: no negative rates, and it is said."""
     d.process.terminate()
@@ -218,6 +228,7 @@ def main():
         keys(tab)
         hostile(tab)
         sensors(tab)
+        unobserved(d, tab)
         for p in load:
             p.terminate()
             p.wait(GIVE_UP_S)

@@ -275,6 +275,11 @@ static void look_at_settings(struct doctor *d)
     const char *name = "";
     if (ea_config_get(d->cli->client, &list, &count)) return; /* a daemon that is older */
     for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i].name, "observe.enabled") == 0 && strcmp(list[i].value, "false") == 0)
+            tell(d, LOOK, "telemetry",
+                 "observe.enabled is false; true has requests counted from then on",
+                 "requests, their times and routes are not counted: stats, explain, slowlog and "
+                 "/metrics say nothing of them");
         set += list[i].source == EA_SETTING_SET;
         if (!list[i].wants_restart) continue;
         waiting++;

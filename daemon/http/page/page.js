@@ -1,7 +1,7 @@
 /* page: asks the daemon every two seconds while the page is seen, keeps ten minutes, and shows
  * them. Texts of clients (names of spaces, collections, peers) only ever become text. */
 import { Chart, SERIES_MAX, html, tell } from "./chart.js";
-import { bytes, count, duration, number, parse, percent, rows, seconds, share } from "./read.js";
+import { bytes, count, duration, number, parse, percent, rows, seconds, share, value } from "./read.js";
 import { ranked, reasons, sample } from "./sample.js";
 import { OPERATIONS, Reasons, SLOW, SPACES, Table, showCards, words } from "./tables.js";
 
@@ -166,6 +166,7 @@ async function judge(now, page) {
     const version = rows(page, "engram_accel_build_info")[0]?.labels.version ?? "?";
     tell(element("about"), `version ${version}, up for ${duration(now.uptime)}`);
     complain("");
+    element("unobserved").hidden = value(page, "engram_accel_observed") !== 0;
     if (now.ready === 1) return badge("good", "✓ ready");
     const word = (await get("readyz")).text.trim();
     return badge(word === "ready" ? "good" : "bad",

@@ -217,6 +217,7 @@ Test(metrics, text)
         (struct screen_counts){.screened = 900, .survived = 9, .useless = 2};
     view.shadow_bytes = 4711;
     view.reloads_refused = 3;
+    view.observed = true;
     cr_assert(metrics_render(&view, &text));
     metrics_render_process(&text);
     expect("engram_accel_build_info{version=\"" ENGRAM_VERSION "\"} 1");
@@ -246,6 +247,7 @@ Test(metrics, text)
     expect("engram_accel_shadow_bytes 4711");
     expect("engram_accel_config_reloads_total{result=\"refused\"} 3");
     expect("engram_accel_log_lines_lost_total 0");
+    expect("engram_accel_observed 1");
     expect("# TYPE process_resident_memory_bytes gauge");
     metrics_text_finish(&text);
 }
