@@ -232,6 +232,11 @@ int main(int argc, char **argv)
     }
     raise_limits(c);
     int inherited = sd_listen_fds(1);
+    if (inherited < 0) {
+        log_error("cannot start: LISTEN_FDS, LISTEN_PID: %s", strerror(-inherited));
+        log_stop();
+        return EXIT_START;
+    }
     if (inherited > 0) engine_options.inherited_fd = SD_LISTEN_FDS_START;
     engine_options.config_path = a.config_path;
     engine_options.settings = a.settings;

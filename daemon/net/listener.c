@@ -88,9 +88,21 @@ enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, s
     return st;
 }
 
+static int socket_option(int fd, int option)
+{
+    int value = -1;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, option, &value, &size) ? -1 : value;
+}
+
 enum status listener_open_inherited(struct net *n, int fd, struct failure *f)
 {
     struct listener *l;
+    /* On another kind nobody would be told from anybody else. */
+    if (socket_option(fd, SO_DOMAIN) != AF_UNIX || socket_option(fd, SO_TYPE) != SOCK_STREAM)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
+                           "the inherited descriptor is no Unix stream socket: ListenStream= of "
+                           "the socket unit must be a path");
     enum status st = listener_create(n, false, &l, f);
     if (st) return st;
     return listener_start(l, "the inherited socket", uv_pipe_open(&l->uv.pipe, fd), f);

@@ -28,7 +28,8 @@ KEPT = 12  # descriptors that connections of operators leave
 class Daemon:
     """One that may, or may not, come to serve."""
 
-    def __init__(self, *settings, config=None, before=None, log=None, start=(), set_path=True):
+    def __init__(self, *settings, config=None, before=None, log=None, start=(), keep=(),
+                 set_path=True):
         self.folder = tempfile.mkdtemp(prefix="engram-rim-")
         self.path = self.folder + "/s"
         self.log_path = log or self.folder + "/log"
@@ -38,12 +39,13 @@ class Daemon:
         base = ["gpu.devices=none", "memory.max_mib=64", "workers.count=1", "sched.calibrate=false"]
         for s in base + (["socket.path=" + self.path] if set_path else []) + list(settings):
             self.words += ["--set", s]
-        self.before = before
+        self.before, self.keep = before, keep
 
     def start(self):
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.words, stderr=log, stdout=log,
-                                            stdin=subprocess.DEVNULL, preexec_fn=self.before)
+                                            stdin=subprocess.DEVNULL, preexec_fn=self.before,
+                                            pass_fds=self.keep)
         return self
 
     def said(self):
@@ -282,6 +284,39 @@ def full_outputs():
         check(d.end() == 0, "a log on a full disk: the stop")
 
 
+# Descriptor argv[1], or none, becomes the one that a service manager hands over.
+HAND_OVER = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3) if int(sys.argv[1]) >= 0 else os.closerange(3, 4)
+os.environ["LISTEN_FDS"], os.environ["LISTEN_PID"] = "1", str(os.getpid())
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def handed(s):
+    fd = s.fileno() if s else -1
+    return {"start": (sys.executable, "-c", HAND_OVER, str(fd)), "keep": (fd,) if s else ()}
+
+
+def odd_inheritance():
+    """A descriptor from the service manager that is no Unix socket: TCP's clients were all one user
+    whose number is 2^32 - 1, and without any the daemon listened elsewhere than was asked."""
+    with tempfile.TemporaryDirectory(prefix="engram-rim-") as folder, socket.socket() as tcp, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams, \
+            socket.socket(socket.AF_UNIX) as good, open("/dev/null", "rb") as null:
+        tcp.bind(("127.0.0.1", 0))
+        good.bind(folder + "/s")
+        for odd in (tcp, datagrams, null):
+            with daemon(**handed(odd)) as d:
+                expect_refusal("inherits %s" % odd, d, 2, "no Unix stream socket")
+        with daemon(**handed(None)) as d:
+            expect_refusal("inherits nothing", d, 1, "LISTEN_FDS", "Bad file descriptor")
+        with daemon(**handed(good)) as d:
+            d.path = folder + "/s"
+            expect_serving("inherits a socket", d)
+            expect_stop("inherits a socket", d)
+
+
 def as_nobody(folder):
     """Run without rights, so that a folder's mode counts."""
     def drop():
@@ -438,7 +473,7 @@ def set_jump(path, seconds):
 def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for case in (file_sizes, addresses, stacks, descriptors, no_file_at_all, full_outputs,
-                 closed_folders, open_umask, without_proc, jumping_clock):
+                 odd_inheritance, closed_folders, open_umask, without_proc, jumping_clock):
         case()
     return 1 if checks.failures else 0
 
