@@ -248,6 +248,7 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
     struct measuring *m = c->measuring;
     bool alone = is_quiet(c, m->requests), unfit = is_unfit(c->job);
     bool failed = cards_gave_up(c->job) || c->job->failure.code;
+    struct job_screen screen = c->job->screen;
     give_job(c);
     m->runs++;
     m->spent_ns += took_ns;
@@ -256,7 +257,7 @@ static void end_trial(struct calibrate *c, uint64_t took_ns)
         return;
     }
     if (!alone) return; /* clients disturbed it: the same trial is run again when they pause */
-    if (!failed) samples_take(&m->samples, m->at, took_ns);
+    if (!failed) samples_take(&m->samples, m->at, took_ns, &screen);
     next_trial(m);
     go_on(c);
 }

@@ -1,6 +1,16 @@
 #include "daemon/learn/calibrate_samples.h"
 
+#include <inttypes.h>
 #include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/base/operations.h"
+#include "daemon/sched/work.h"
+
+static enum backend_id backend_of(const struct samples *s)
+{
+    return s->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU;
+}
 
 void samples_begin(struct samples *s, enum calibrated_half half)
 {
@@ -10,14 +20,19 @@ void samples_begin(struct samples *s, enum calibrated_half half)
 
 void samples_take_work(struct samples *s, uint32_t trial, const struct work *w)
 {
-    s->of[trial].work = *w;
+    if (!s->of[trial].ns)
+        s->of[trial].work = *w; /* of what it read in int8 the fastest run tells */
 }
 
-void samples_take(struct samples *s, uint32_t trial, uint64_t took_ns)
+void samples_take(struct samples *s, uint32_t trial, uint64_t took_ns,
+                  const struct job_screen *screen)
 {
     struct cost_sample *sample = &s->of[trial];
     uint32_t ground = trials[trial].ground;
-    if (!sample->ns || took_ns < sample->ns) sample->ns = took_ns;
+    if (!sample->ns || took_ns < sample->ns) {
+        sample->ns = took_ns;
+        work_note_screen(&sample->work, backend_of(s), screen);
+    }
     if (s->first_ns[ground]) return;
     s->first_ns[ground] = took_ns;
     s->first_at[ground] = trial;
@@ -40,6 +55,18 @@ uint64_t samples_expect_ns(const struct samples *s, uint32_t trial)
     return 0;
 }
 
+static void tell(const struct samples *s, uint32_t trial, const char *left_out)
+{
+    const struct work *w = &s->of[trial].work;
+    enum backend_id b = backend_of(s);
+    log_debug("calibration of %s: %s, %" PRIu64 " rows of %" PRIu32 ", queries %" PRIu64
+              ", pairs %" PRIu64 ", in and out %" PRIu64 " + %" PRIu64
+              " bytes, in int8 %.2g: %" PRIu64 " ns%s",
+              b == BACKEND_GPU ? "the GPUs" : "the CPU", operation_row(w->operation)->text, w->rows,
+              w->stride, w->queries, w->pairs, w->bytes_in, w->bytes_out,
+              (double)work_screen_on(w, b).asked, s->of[trial].ns, left_out);
+}
+
 /* Fits one operation; returns the number of trials that it used. */
 static uint32_t learn_operation(const struct samples *s, enum operation operation,
                                 struct cost_model *model)
@@ -47,10 +74,12 @@ static uint32_t learn_operation(const struct samples *s, enum operation operatio
     struct cost_sample samples[TRIAL_SHAPES];
     uint32_t count = 0;
     for (uint32_t i = 0; i < TRIAL_SHAPES; i++)
-        if (trials[i].operation == operation && s->of[i].ns && !samples_have_upload(s, i))
-            samples[count++] = s->of[i];
-    enum backend_id b = s->half == HALF_GPU ? BACKEND_GPU : BACKEND_CPU;
-    cost_fit(model, b, operation, samples, count);
+        if (trials[i].operation == operation && s->of[i].ns) {
+            bool uploads = samples_have_upload(s, i);
+            if (!uploads) samples[count++] = s->of[i];
+            tell(s, i, uploads ? ", with an upload: left out" : "");
+        }
+    cost_fit(model, backend_of(s), operation, samples, count);
     return count;
 }
 

@@ -18,9 +18,10 @@ struct samples {
 };
 
 void samples_begin(struct samples *s, enum calibrated_half half);
-/* Notes the work of a trial, and then a time that it took. */
+/* Notes the work of a trial, and then a time that it took, and what of its rows it read in int8. */
 void samples_take_work(struct samples *s, uint32_t trial, const struct work *w);
-void samples_take(struct samples *s, uint32_t trial, uint64_t took_ns);
+void samples_take(struct samples *s, uint32_t trial, uint64_t took_ns,
+                  const struct job_screen *screen);
 
 /* True if the trial's time includes an upload. */
 bool samples_have_upload(const struct samples *s, uint32_t trial);

@@ -14,7 +14,7 @@
 #include "daemon/sched/cost.h"
 
 enum {
-    MODEL_FORMAT = 5,
+    MODEL_FORMAT = 6,
     MODEL_BYTES_MAX = 1 << 20,
     MODEL_MACHINE_MAX = 2048,
 };

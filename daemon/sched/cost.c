@@ -8,21 +8,21 @@
 
 /* Variances of natural logarithms. */
 /* a built-in coefficient may be wrong by a factor of 2 or so */
-static const double DOUBT_FRESH = 0.4;
+static const double DOUBT_FRESH = 0.42;
 static const double DOUBT_CELL = 0.02; /* a new cell: the error of the affine form for such work */
 /* how far a pass through int8 may be from as many bytes of float32, on a processor not known */
 static const double DOUBT_SCREENED = 0.2;
-static const double NOISE = 0.08 * 0.08; /* of a single run */
-static const double DRIFT_SLOW = 0.1;    /* the drift takes at least this part of NOISE */
-static const double DRIFT_SHARE = 0.6;   /* the drift takes at most this part of a surprise */
+static const double NOISE = 0.08 * 0.08;   /* of a single run */
+static const double DRIFT_SLOW = 0.1;      /* the drift takes at least this part of NOISE */
+static const double DRIFT_SETTLES = 0.001; /* this part of the drift leaves it with each run */
+static const double DRIFT_SHARE = 0.6;     /* the drift takes at most this part of a surprise */
 /* bounds a cell's weight, so that it never stops to learn */
 static const double CELL_WEIGHT_MAX = 40, SCREENED_WEIGHT_MAX = 400;
 /* Correlation of a cell with one this many octaves away: 2^-0.7 an octave. */
 enum { CELL_REACH = 3 };
 static const double CELL_ALIKE[CELL_REACH + 1] = {1, 0.616, 0.379, 0.233};
 static const double BOUND = 9.2; /* ln 10,000: the bound of a bias and of the drift */
-static const double SPREAD_FRESH = 0.3;
-static const double SURE = 0.2; /* a prediction with this variance has confidence 1/2 */
+static const double SURE = 0.2;  /* a prediction with this variance has confidence 1/2 */
 
 enum cost_kind cost_line_of(uint32_t operation)
 {
@@ -57,116 +57,25 @@ void cost_doubt_all(struct cost_line *l)
         l->doubt[i][i] = (float)DOUBT_FRESH;
 }
 
-/* ---------------------------------------------------------------- built-in figures */
-
-static void line_start(struct cost_line *l, const double coefficients[COST_FEATURES])
-{
-    memcpy(l->coefficients, coefficients, sizeof l->coefficients);
-    cost_doubt_all(l);
-    cost_clear(l, SPREAD_FRESH);
-}
-
-/* On a core, following an edge takes edge_ns, which depends on how sequential the edges lie. A GPU
- * follows several edges in a nanosecond, but each hop costs some microseconds, and each set's
- * records must be copied back. On both, one worker makes the reply from the touched nodes. */
-static void spread_start(struct cost_model *m, enum operation operation, double edge_ns)
-{
-    double n = m->workers;
-    const double cpu[COST_FEATURES] = {5e3, 1, 10 / n, 2e3 / n, 1 / 5.0, edge_ns / n, 25e3};
-    const double gpu[COST_FEATURES] = {110e3, 1, 1.2 + 6 / n, 300, 1 / 40.0, edge_ns / 60, 0};
-    line_start(&m->lines[0][cost_line_of(operation)], cpu);
-    line_start(&m->lines[1][cost_line_of(operation)], gpu);
-}
-
-/* Holographic operations count their work so that a number's product takes 0.1 ns on a core
- * (ops/holographic.c), and read and write no more than they name. Rows that came along are read
- * where they lie. tests/unit/ops/test_holographic_cost.c has what was measured. */
-static void holographic_start(struct cost_model *m, double readers)
-{
-    double n = m->workers;
-    const double bind[COST_FEATURES] = {0.7e3, 0.02 / readers, 0.14 / n, 0, 0.03, 0, 12e3};
-    const double sums[COST_FEATURES] = {0.7e3, 0.06 / readers, 0.02 / n, 0, 0.03, 0.3 / n, 8e3};
-    const double bytes[COST_FEATURES] = {0.5e3, 0.02 / readers, 0.1 / n, 0, 0.07, 0, 25e3};
-    line_start(&m->lines[0][COST_BIND], bind);
-    line_start(&m->lines[0][COST_WEIGHTED_AVERAGE], sums);
-    line_start(&m->lines[0][COST_BYTES], bytes);
-    /* An H200 convolves 100,000 pairs of 1,024 numbers in 0.4 ms, and each request copies tables of
-     * its dimension, too. */
-    const double bind_there[COST_FEATURES] = {45e3, 1 / 4e3, 2.5e-4, 0, 1 / 40.0, 0, 0};
-    line_start(&m->lines[1][COST_BIND], bind_there);
-}
-
-/* Of its two completions. */
-static void completion_start(struct cost_model *m, double readers)
-{
-    double n = m->workers;
-    /* Each round reads the rows twice, once for the scores and once for the sums. */
-    const double rounds[COST_FEATURES] = {
-        10e3, 2 / (10 * readers), 4 / (80 * n), 2e3 / n, 1 / 10.0, 0.5 / n, 25e3};
-    /* An H200 completes 1, 32 and 128 states from 1,000,000 rows of 768 in 1.4, 5.1 and 15.7 ms. */
-    const double rounds_there[COST_FEATURES] = {60e3, 1.7 / 4e3, 4 / 27e3, 20, 1 / 40.0, 0, 0};
-    /* By an attractor: the dentate's products, and CA3 for each cue, alike for all. */
-    const double engine[COST_FEATURES] = {
-        10e3, 1 / (20 * readers), 3 / (100 * n), 60e3 / n, 1 / 10.0, 0, 25e3};
-    const double engine_there[COST_FEATURES] = {90e3, 1 / 4e3, 2 / 20e3, 500, 1 / 20.0, 0, 0};
-    line_start(&m->lines[0][COST_COMPLETE], rounds);
-    line_start(&m->lines[1][COST_COMPLETE], rounds_there);
-    line_start(&m->lines[0][COST_COMPLETE_ENGINE], engine);
-    line_start(&m->lines[1][COST_COMPLETE_ENGINE], engine_there);
-}
-
-void cost_init(struct cost_model *m, uint32_t workers)
-{
-    memset(m, 0, sizeof *m);
-    m->workers = workers ? workers : 1;
-    m->window = COST_WINDOW;
-    m->upload_ns = 50e3;
-    m->upload_ns_per_byte = 1 / 40.0;
-
-    /* A core reads 10 bytes a nanosecond, and a dozen cores use all of the memory's bandwidth;
-     * each does 100 flops a nanosecond if rows are reused. A GPU: 4 TB/s, 20 TFLOP/s exact, three
-     * times that if it may screen. */
-    double n = m->workers, readers = n < 12 ? n : 12;
-    for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
-        bool screened = i == COST_KNN;
-        const double cpu[COST_FEATURES] = {
-            3e3, 1 / (10 * readers), 2 / (100 * n), 500 / n, 1 / 10.0, 0.3 / n, 25e3};
-        const double gpu[COST_FEATURES] = {
-            35e3, 1 / 4e3, screened ? 2 / 60e3 : 2 / 20e3, 20, 1 / 40.0, 1e-4, 0};
-        line_start(&m->lines[0][i], cpu);
-        line_start(&m->lines[1][i], gpu);
-    }
-    holographic_start(m, readers);
-    completion_start(m, readers);
-    /* Rows are read twice, and once more for each tile of the products, which come from the caches;
-     * a core adds some 16 products a nanosecond. */
-    const double covariance[COST_FEATURES] = {
-        20e3, 2 / (10 * readers), 1 / (16 * n), 0, 1 / 10.0, 0, 25e3};
-    line_start(&m->lines[0][COST_COVARIANCE], covariance);
-    const double covariance_there[COST_FEATURES] = {150e3, 2 / 4e3, 1 / 8e3, 0, 1 / 40.0, 0, 0};
-    line_start(&m->lines[1][COST_COVARIANCE], covariance_there);
-    /* Scans of clusters read them from memory or the last cache; a pair of sums is added once. */
-    const double cluster[COST_FEATURES] = {50e3, 1 / (10 * readers), 2 / (80 * n), 0, 1 / 10.0, 10,
-                                           25e3};
-    line_start(&m->lines[0][COST_CLUSTER], cluster);
-    const double cluster_there[COST_FEATURES] = {3e6, 1 / 4e3, 2 / 40e3, 0, 1 / 40.0, 0.6, 0};
-    line_start(&m->lines[1][COST_CLUSTER], cluster_there);
-    spread_start(m, OPERATION_SPREAD, 10);
-    spread_start(m, OPERATION_SPREAD_ENGRAM, 25);
-}
-
 /* ---------------------------------------------------------------- where work stands */
 
-void cost_features(const struct work *w, enum backend_id b, double features[COST_FEATURES])
+/* The coefficients are of all cores together; brief work has one of them, which reads twice its
+ * share, since it is alone and little is read. */
+void cost_features(const struct cost_model *m, const struct work *w, enum backend_id b,
+                   double features[COST_FEATURES])
 {
+    bool brief = work_is_brief(w);
+    double cores = brief && b == BACKEND_CPU ? m->workers : 1;
+    double readers = cores < (double)COST_READERS_MAX ? cores : (double)COST_READERS_MAX;
     features[0] = 1;
-    features[1] = work_row_bytes(w, b);
-    features[2] = work_measure(w) == MEASURE_NODES ? (double)w->rows * (double)w->queries
-                                                   : work_products(w, b);
+    features[1] = work_row_bytes(w, b) * (readers < 2 ? 1 : readers / 2);
+    features[2] = (work_measure(w) == MEASURE_NODES ? (double)w->rows * (double)w->queries
+                                                    : work_products(w, b)) *
+                  cores;
     features[3] = (double)w->queries;
     features[4] = (double)w->bytes_in + (double)w->bytes_out;
     features[5] = (double)w->pairs;
-    features[6] = work_is_brief(w) ? 0 : 1;
+    features[6] = brief ? 0 : 1;
 }
 
 static uint32_t octave_of(const struct work *w, enum backend_id b)
@@ -240,11 +149,12 @@ void cost_doubt_along(const struct cost_line *l, const double shares[COST_FEATUR
     }
 }
 
-static void view_time(const struct cost_line *l, enum backend_id b, const struct work *w,
+static void view_time(const struct cost_model *m, enum backend_id b, const struct work *w,
                       struct view *v)
 {
+    const struct cost_line *l = line_of(m, b, w->operation);
     double features[COST_FEATURES], sum = 0;
-    cost_features(w, b, features);
+    cost_features(m, w, b, features);
     for (uint32_t i = 0; i < COST_FEATURES; i++) {
         v->shares[i] = l->coefficients[i] * features[i];
         sum += v->shares[i];
@@ -265,11 +175,11 @@ static void view_doubt(const struct cost_line *l, struct view *v)
     v->screened_variance = v->asked * v->asked * DOUBT_SCREENED / (1 + l->screened.weight);
 }
 
-static void view_of(const struct cost_line *l, enum backend_id b, const struct work *w,
+static void view_of(const struct cost_model *m, enum backend_id b, const struct work *w,
                     struct view *v)
 {
-    view_time(l, b, w, v);
-    view_doubt(l, v);
+    view_time(m, b, w, v);
+    view_doubt(line_of(m, b, w->operation), v);
 }
 
 static double view_ns(const struct cost_line *l, const struct view *v)
@@ -308,7 +218,7 @@ static struct prediction stage_time(const struct cost_model *m, enum backend_id 
 {
     const struct cost_line *l = line_of(m, b, w->operation);
     struct view v;
-    view_time(l, b, w, &v);
+    view_time(m, b, w, &v);
     return time_of(l, &v);
 }
 
@@ -325,7 +235,7 @@ static struct prediction predict_stage(const struct cost_model *m, enum backend_
 {
     const struct cost_line *l = line_of(m, b, w->operation);
     struct view v;
-    view_of(l, b, w, &v);
+    view_of(m, b, w, &v);
     struct prediction p = time_of(l, &v);
     /* Differences between runs are no uncertainty of their mean, once there were enough runs. */
     double noise = (double)l->spread * l->spread / (1 + l->cells[v.octave][v.width].weight);
@@ -364,6 +274,20 @@ static void learn_screened(struct cost_cell *c, const struct view *v, double par
     if (c->weight > SCREENED_WEIGHT_MAX) c->weight = (float)SCREENED_WEIGHT_MAX;
 }
 
+/* What stays is no matter of the whole backend, as far as work of this size can tell: its cell and
+ * those beside it take it over, and work of other sizes is predicted as before. */
+static void settle(struct cost_line *l, const struct view *v)
+{
+    double part = l->drift * DRIFT_SETTLES;
+    for (int off = -CELL_REACH; off <= CELL_REACH; off++) {
+        uint32_t octave = v->octave + (uint32_t)off;
+        if (octave >= COST_SIZES) continue;
+        struct cost_cell *cell = &l->cells[octave][v->width];
+        cell->bias = (float)between(-BOUND, cell->bias + CELL_ALIKE[abs(off)] * part, BOUND);
+    }
+    l->drift -= (float)part;
+}
+
 /* Divides a surprise among the parts of a prediction by their uncertainty (a Kalman step). */
 static void line_learn(struct cost_line *l, const struct view *v, double surprise, double noise)
 {
@@ -394,6 +318,7 @@ static void line_learn(struct cost_line *l, const struct view *v, double surpris
     }
     if (v->asked > 0) learn_screened(&l->screened, v, surprise / all, NOISE / noise);
     l->drift = (float)between(-BOUND, l->drift + surprise * drift / all, BOUND);
+    settle(l, v);
 }
 
 static void observe_stage(struct cost_model *m, enum backend_id b, const struct work *w,
@@ -402,7 +327,7 @@ static void observe_stage(struct cost_model *m, enum backend_id b, const struct 
     if (!high_ns || low_ns > high_ns) return;
     struct cost_line *l = cost_line_at(m, b, w->operation);
     struct view v;
-    view_of(l, b, w, &v);
+    view_of(m, b, w, &v);
     double predicted = view_ns(l, &v);
     double low = low_ns ? (double)low_ns : 1, high = (double)high_ns;
     bool alone = low_ns == high_ns;

@@ -133,7 +133,7 @@ void cost_fit(struct cost_model *m, enum backend_id b, uint32_t operation,
     for (uint32_t s = 0; s < count && f.count < SAMPLES_MAX; s++) {
         if (!samples[s].ns) continue;
         double *part = f.part[f.count++];
-        cost_features(&samples[s].work, b, part);
+        cost_features(m, &samples[s].work, b, part);
         for (uint32_t i = 0; i < COST_FEATURES; i++)
             part[i] *= l->coefficients[i] / (double)samples[s].ns;
     }

@@ -7,8 +7,11 @@
 
 #include "daemon/sched/cost.h"
 
+enum { COST_READERS_MAX = 12 /* so many cores use all of the memory's bandwidth */ };
+
 /* Computes the features of work on a backend, in the units of the coefficients. */
-void cost_features(const struct work *w, enum backend_id b, double features[COST_FEATURES]);
+void cost_features(const struct cost_model *m, const struct work *w, enum backend_id b,
+                   double features[COST_FEATURES]);
 
 struct cost_line *cost_line_at(struct cost_model *m, enum backend_id b, uint32_t operation);
 

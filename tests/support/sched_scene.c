@@ -52,6 +52,7 @@ void sched_scene_close(struct sched_scene *c)
 
 void sched_scene_costs(struct scheduler *s, enum backend_id b, struct scene_cost cost)
 {
+    s->model.workers = 1; /* so that brief work costs what it is said to */
     for (uint32_t i = 0; i < COST_OPERATIONS; i++) {
         struct cost_line *l = &s->model.lines[b == BACKEND_GPU][i];
         memset(l, 0, sizeof *l);

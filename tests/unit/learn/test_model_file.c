@@ -156,8 +156,8 @@ static void expect_refused(const char *from, const char *to, const char *word)
 
 Test(model_file, refuses_what_makes_no_sense)
 {
-    expect_refused("\"format\":5", "\"format\":1", "format");
-    expect_refused("\"format\":5,", "", "format");
+    expect_refused("\"format\":6", "\"format\":1", "format");
+    expect_refused("\"format\":6,", "", "format");
     expect_refused("\"version\":\"" ENGRAM_VERSION, "\"version\":\"9", "version");
     expect_refused("\"machine\":\"machine 0\"", "\"machine\":7", "machine");
     expect_refused("\"drift\":", "\"drift\":1e999,\"x\":", "finite");
