@@ -60,6 +60,7 @@ struct note {
     bool retryable;
     /* with EA_DETAIL_VERSION_CHANGED or EA_DETAIL_STATE_CHANGED: what is there */
     uint64_t version, instance, generation;
+    uint32_t loaded_percent; /* with EA_DETAIL_LOADING */
     char text[256];
 };
 

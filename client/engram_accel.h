@@ -128,6 +128,10 @@ EA_API const char *ea_error_text(const ea_client *c);
 EA_API uint32_t ea_error_detail(const ea_client *c);
 EA_API bool ea_error_retryable(const ea_client *c);
 EA_API uint32_t ea_error_retry_after_ms(const ea_client *c);
+/* After EA_UNAVAILABLE with EA_DETAIL_LOADING: how much of all that the daemon saved is in again,
+ * 0 to 100. What is being loaded cannot be asked about, and its space takes no writes until all of
+ * it is in; ea_info.ready tells when, and `engram-accel ping --wait` waits for it. */
+EA_API uint32_t ea_error_loaded_percent(const ea_client *c);
 /* After EA_DETAIL_VERSION_CHANGED: the version that is there; 0 otherwise. */
 EA_API uint64_t ea_error_version(const ea_client *c);
 /* The name of a state of the data; 0: any. The version counts changes within one life of the data,

@@ -19,7 +19,7 @@ enum {
     EA_BACKENDS = 4,
     EA_PEERS_MAX = 16
 };
-enum { EA_SCREENS_MAX = 16 };
+enum { EA_SCREENS_MAX = 16, EA_LEFT_OUT_MAX = 16 };
 enum { EA_COSTS_MAX = 32, EA_CROSSOVERS_MAX = 4, EA_DECISIONS_MAX = 64 };
 
 /* The fields that describe the card are 0 or empty until its process has been ready once. */
@@ -58,6 +58,13 @@ typedef struct ea_info {
     uint32_t dimension_max, k_max, in_flight_max;
     uint32_t gpu_count;
     ea_gpu_info gpus[EA_GPUS_MAX];
+    bool ready; /* false: what was saved is being loaded; all of it, and what is in: */
+    uint64_t load_objects, load_objects_done, load_bytes, load_bytes_done;
+    /* What a damaged snapshot lost (persist.load salvage): of this space; of all spaces for root
+     * and the user that runs the daemon; how many, and "SPACE/NAME (KIND)" of the first. */
+    uint64_t left_out_count;
+    uint32_t left_out_shown;
+    char left_out[EA_LEFT_OUT_MAX][145];
 } ea_info;
 EA_API ea_status ea_get_info(ea_client *c, ea_info *out);
 EA_API ea_status ea_get_info_send(ea_client *c, const ea_send_options *how,

@@ -15,7 +15,7 @@ static void note_fill(struct note *note, ea_status code, uint32_t detail, const 
 {
     note->code = code;
     note->detail = detail;
-    note->retry_after_ms = 0;
+    note->retry_after_ms = note->loaded_percent = 0;
     note->version = note->instance = note->generation = 0;
     note->retryable = retryable(code, detail);
     vsnprintf(note->text, sizeof note->text, format, args);
@@ -68,6 +68,11 @@ bool ea_error_retryable(const ea_client *c)
 uint32_t ea_error_retry_after_ms(const ea_client *c)
 {
     return c ? c->error.retry_after_ms : 0;
+}
+
+uint32_t ea_error_loaded_percent(const ea_client *c)
+{
+    return c ? c->error.loaded_percent : 0;
 }
 
 uint64_t ea_error_version(const ea_client *c)

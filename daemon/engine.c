@@ -14,6 +14,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/cards/cards.h"
+#include "daemon/engine_load.h"
 #include "daemon/engine_memory.h"
 #include "daemon/exec/workers.h"
 #include "daemon/http/http.h"
@@ -22,7 +23,6 @@
 #include "daemon/live_settings.h"
 #include "daemon/net/connection.h"
 #include "daemon/ops/hrr_plans.h"
-#include "daemon/persist/persist.h"
 #include "daemon/request/pipeline.h"
 #include "daemon/request/probe.h"
 #include "daemon/request/trials.h"
@@ -52,12 +52,12 @@ struct engine {
     struct backend *cpu, *gpu;
     struct net net;
     struct pipeline *pipeline;
-    struct persist *persist;
+    struct engine_load load;
     struct model_keeper *keeper;
     struct calibrate *calibrate;
     struct http *http; /* NULL: no metrics.listen */
     struct readiness readiness;
-    bool net_open, listening;
+    bool net_open;
 
     uv_async_t done_wake, stop_wake;
     uv_prepare_t turn;
@@ -225,6 +225,7 @@ static void on_turn(uv_prepare_t *prepare)
     struct engine *e = prepare->data;
     if (!e->net_open) return;
     http_turn(e->http, look, e);
+    if (!engine_load_turn(&e->load)) atomic_store(&e->stop_request, STOP_NOW);
     uint32_t rounds = 0;
     if (heap_freed(e->heap)) pipeline_memory_freed(e->pipeline);
     answer(e);
@@ -251,7 +252,8 @@ static void on_housekeeping(uv_timer_t *timer)
     net_sweep(&e->net);
     pipeline_keep_memory(e->pipeline);
     model_keeper_check(e->keeper, clock_read_ns(e->clock));
-    calibrate_check(e->calibrate, clock_read_ns(e->clock));
+    engine_load_tell(&e->load, clock_read_ns(e->clock));
+    if (!e->load.under_way) calibrate_check(e->calibrate, clock_read_ns(e->clock));
     struct pipeline_counts counts = pipeline_count(e->pipeline);
     bool idle = counts.jobs + counts.trials == 0 && counts.requests == e->requests_at_trim;
     /* GPU processes are still looked at as often as GPU_CHECK_GAP_NS wants. */
@@ -360,8 +362,9 @@ static enum status build(struct engine *e, struct failure *f)
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, f);
     struct persist_options data = {&e->config, e->heap, e->store, e->kernels, wake_loop, e};
-    if (!st) st = persist_start(&data, &e->persist, f);
-    if (!st) pipeline_set_persist(e->pipeline, e->persist);
+    e->load = (struct engine_load){
+        .pipeline = e->pipeline, .readiness = &e->readiness, .notify = e->options.notify};
+    if (!st) st = engine_load_begin(&e->load, &data, f);
     if (!st) st = build_model(e, f);
     return st;
 }
@@ -446,17 +449,17 @@ static void start_watchdog(struct engine *e)
     if (w->bound_ns) uv_timer_start(&e->watchdog_timer, on_watchdog, 0, watchdog_gap_ms(w));
 }
 
-void engine_run(struct engine *e)
+const struct failure *engine_run(struct engine *e)
 {
-    if (e->options.notify) e->options.notify("READY=1");
+    atomic_store(&e->readiness.turned_ns, clock_read_ns(e->clock));
+    engine_load_start(&e->load);
     start_watchdog(e);
     e->running = e->has_run = true;
-    atomic_store(&e->readiness.turned_ns, clock_read_ns(e->clock));
-    atomic_store(&e->readiness.phase, LIFE_SERVING);
     heap_never_wait(e->heap, wake_loop, e);
     uv_run(&e->loop, UV_RUN_DEFAULT);
     heap_never_wait(e->heap, NULL, NULL);
     e->running = false;
+    return e->load.failure.code ? &e->load.failure : NULL;
 }
 
 void engine_destroy(struct engine *e)
@@ -469,8 +472,7 @@ void engine_destroy(struct engine *e)
     /* it drains first: jobs that are left come back through done */
     if (e->cpu) e->cpu->ops->destroy(e->cpu);
     if (e->pipeline) pipeline_abandon(e->pipeline);
-    if (e->has_run) persist_stop(e->persist, !pipeline_has_tokens(e->pipeline));
-    persist_destroy(e->persist);
+    engine_load_finish(&e->load, e->has_run);
     http_destroy(e->http);
     calibrate_destroy(e->calibrate);
     if (e->gpu) e->gpu->ops->destroy(e->gpu);

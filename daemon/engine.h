@@ -27,8 +27,9 @@ struct engine_options {
 
 enum status engine_create(const struct engine_options *options, struct engine **out,
                           struct failure *f);
-/* Runs the loop until the engine is stopped. */
-void engine_run(struct engine *e);
+/* Runs the loop until the engine is stopped. Returns NULL, or why it stopped by itself: what was
+ * saved cannot be loaded. */
+const struct failure *engine_run(struct engine *e);
 /* drain: finish accepted requests first, for at most limits.drain_ms; else stop at once. */
 void engine_stop(struct engine *e, bool drain);
 /* NULL and half-built engines are fine. */

@@ -253,9 +253,11 @@ int main(int argc, char **argv)
         return st == STATUS_INVALID_ARGUMENT ? EXIT_CONFIG : EXIT_START;
     }
     say_start(e, &a, c);
-    engine_run(e);
+    const struct failure *why = engine_run(e);
+    bool failed = why != NULL;
+    if (failed) log_error("cannot start: %s", why->text);
     engine_destroy(e);
     log_info("stopped");
     log_stop();
-    return EXIT_OK;
+    return failed ? EXIT_START : EXIT_OK;
 }

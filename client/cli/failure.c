@@ -11,7 +11,7 @@ static struct {
     int code;
     char message[1200];
     ea_status status;
-    uint32_t detail, retry_after_ms;
+    uint32_t detail, retry_after_ms, loaded_percent;
     bool retryable;
     FILE *usage, *kept; /* what is printed now; standard error meanwhile */
     char *usage_text;
@@ -81,6 +81,7 @@ void failure_note_status(ea_client *c, ea_status status)
     failure.detail = ea_error_detail(c);
     failure.retryable = ea_error_retryable(c);
     failure.retry_after_ms = ea_error_retry_after_ms(c);
+    failure.loaded_percent = ea_error_loaded_percent(c);
 }
 
 void failure_print(int code)
@@ -98,6 +99,7 @@ void failure_print(int code)
     json_u64(&j, "detail_number", failure.detail);
     json_bool(&j, "retryable", failure.retryable);
     json_u64(&j, "retry_after_ms", failure.retry_after_ms);
+    if (failure.detail == EA_DETAIL_LOADING) json_u64(&j, "loaded_percent", failure.loaded_percent);
     json_end(&j);
     json_end(&j);
 }

@@ -36,6 +36,7 @@ ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct not
     note->version = m.version;
     note->instance = m.instance;
     note->generation = m.generation;
+    note->loaded_percent = m.loaded_percent < 100 ? m.loaded_percent : 100;
     COPY(note->text, m.message);
     return note->code;
 }

@@ -69,6 +69,17 @@ void ea_report_info(const engram_accel_v1_InfoReply *m, ea_info *out)
     out->gpu_count = m->gpus_count;
     for (uint32_t i = 0; i < out->gpu_count; i++)
         take_gpu(&m->gpus[i], &out->gpus[i]);
+    out->ready = !m->loading;
+    out->load_objects = m->load_objects;
+    out->load_objects_done = m->load_objects_done;
+    out->load_bytes = m->load_bytes;
+    out->load_bytes_done = m->load_bytes_done;
+    out->left_out_count = m->left_out;
+    out->left_out_shown = m->left_out_names_count;
+    for (uint32_t i = 0; i < out->left_out_shown; i++) {
+        COPY(out->left_out[i], m->left_out_names[i]);
+        ea_text_plain(out->left_out[i]);
+    }
 }
 
 static int64_t sensor_of(bool known, uint64_t value)

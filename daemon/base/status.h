@@ -123,6 +123,7 @@ struct failure {
     enum status code;
     enum detail detail;
     uint32_t retry_after_ms;       /* 0: no hint */
+    uint32_t loaded_percent;       /* LOADING: how much is in */
     uint64_t version;              /* VERSION_CHANGED: the one that is there */
     uint64_t instance, generation; /* STATE_CHANGED: those that are there */
     char text[224];

@@ -201,7 +201,8 @@ static bool answer_made(struct http_page *p, struct MHD_Connection *c, struct ht
                         const char *(*make)(struct http_page *p, struct http_made *m), bool names)
 {
     int phase = atomic_load(&p->readiness->phase);
-    if (phase != LIFE_SERVING)
+    bool turns = phase == LIFE_LOADING && atomic_load(&p->readiness->turned_ns);
+    if (phase != LIFE_SERVING && !turns)
         return say_word(p, c, phase == LIFE_LOADING ? "loading" : "stopping");
     const char *why = NULL;
     if (!is_young(p, m) || m->names != names) {

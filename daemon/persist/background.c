@@ -117,6 +117,9 @@ static enum status check_wish(const struct persist *p, const struct persist_wish
     if (!w->to[0] && !persist_keeps(p))
         return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_SYSTEM,
                            "persist.dir is not set: there is no folder to save to");
+    if (p->loader || p->unloaded)
+        return failure_set(f, STATUS_UNAVAILABLE, DETAIL_LOADING,
+                           "what was saved before is still being loaded");
     if (!w->to[0]) return STATUS_OK;
     if (w->to[0] != '/')
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,

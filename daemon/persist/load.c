@@ -51,7 +51,8 @@ enum status load_key(const char *path, struct manifest_key *key, struct failure 
 /* Contents that the store refuses are damaged; that there is no memory for them is not. */
 static enum status refuse(const struct snapshot_object *o, enum status st, struct failure *f)
 {
-    if (st == STATUS_RESOURCE_EXHAUSTED || st == STATUS_UNAVAILABLE || st == STATUS_DATA_LOSS)
+    if (st == STATUS_RESOURCE_EXHAUSTED || st == STATUS_UNAVAILABLE || st == STATUS_DATA_LOSS ||
+        st == STATUS_CANCELLED)
         return st;
     struct failure why = *f;
     return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED, "%s: %.160s", o->files[0].name,
@@ -75,6 +76,8 @@ static enum status take(struct loading *l, uint64_t bytes, uint32_t owner, struc
 static enum status read_some(struct loading *l, struct array_file *a, void *data, uint64_t bytes,
                              struct failure *f)
 {
+    if (atomic_load_explicit(&l->stop, memory_order_relaxed))
+        return failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "loading was stopped");
     enum status st = array_read(a, data, bytes, f);
     atomic_fetch_add_explicit(&l->done_bytes, bytes, memory_order_relaxed);
     return st;
@@ -142,20 +145,12 @@ static enum status fill_collection(struct rows_load *r, struct failure *f)
     return st;
 }
 
-static enum status load_collection(struct loading *l, struct space *space,
-                                   const struct snapshot_object *o, struct failure *f)
+static enum status load_collection(struct loading *l, const struct load_item *item,
+                                   struct failure *f)
 {
-    struct rows_load r = {.load = l, .object = o};
-    enum status st =
-        store_collection_create(l->store, space, o->name, o->dimension, o->metric, f, &r.c);
-    if (st) return st;
-    st = fill_collection(&r, f);
-    if (!st) {
-        collection_restore(r.c, o->version);
-        return STATUS_OK;
-    }
-    store_collection_unlink(l->store, space, r.c);
-    collection_destroy(r.c);
+    struct rows_load r = {.load = l, .object = item->object, .c = item->collection};
+    enum status st = fill_collection(&r, f);
+    if (!st) collection_restore(r.c, item->object->version);
     return st;
 }
 
@@ -260,25 +255,18 @@ static enum status load_edges(struct edges_load *e, struct failure *f)
     return st;
 }
 
-static enum status load_graph(struct loading *l, struct space *space,
-                              const struct snapshot_object *o, struct failure *f)
+static enum status load_graph(struct loading *l, const struct load_item *item, struct failure *f)
 {
-    struct edges_load e = {.load = l, .object = o};
-    enum status st = store_graph_create(l->store, space, o->name, f, &e.g);
-    if (st) return st;
-    st = load_nodes(&e, f);
+    const struct snapshot_object *o = item->object;
+    struct edges_load e = {.load = l, .object = o, .g = item->graph};
+    enum status st = load_nodes(&e, f);
     if (!st) st = load_edges(&e, f);
     heap_give(l->heap, &e.ids);
     heap_give(l->heap, &e.offsets);
     struct graph_info info = graph_info(e.g);
     if (!st && (info.nodes != o->count || info.edges != o->edges))
         st = refuse_contents(o, "an edge leads to a node that is not there", f);
-    if (!st) {
-        graph_restore(e.g, o->version, &o->bounds);
-        return STATUS_OK;
-    }
-    store_graph_unlink(l->store, space, e.g);
-    graph_destroy(e.g);
+    if (!st) graph_restore(e.g, o->version, &o->bounds);
     return st;
 }
 
@@ -289,18 +277,16 @@ static bool go_on(void *owner)
     return true;
 }
 
-static enum status load_attractor(struct loading *l, struct space *space,
-                                  const struct snapshot_object *o, struct failure *f)
+static enum status load_attractor(struct loading *l, const struct load_item *item,
+                                  struct failure *f)
 {
-    struct attractor *a = NULL;
+    const struct snapshot_object *o = item->object;
+    struct attractor *a = item->attractor;
     struct heap_block rows = {0};
     struct attractor_wish wish = {.goes_on = go_on};
-    struct attractor_shape shape = {o->dimension, o->sparsity, o->rate};
-    enum status st = store_attractor_create(l->store, space, o->name, &shape, f, &a);
-    if (st) return st;
     attractor_make_all(a, attractor_choose(l->kernels->name));
     attractor_open(a);
-    st = read_array(l, &o->files[0], &rows, f);
+    enum status st = read_array(l, &o->files[0], &rows, f);
     if (!st) {
         struct resident *r = attractor_resident(a);
         attractor_expect_write(a);
@@ -309,32 +295,106 @@ static enum status load_attractor(struct loading *l, struct space *space,
         r->ops->free_gone(l->heap, r->ops->take_gone(r));
     }
     heap_give(l->heap, &rows);
-    if (!st) {
-        attractor_restore(a, o->version, o->patterns);
-        return STATUS_OK;
-    }
-    store_attractor_unlink(l->store, space, a);
-    attractor_destroy(a);
+    if (!st) attractor_restore(a, o->version, o->patterns);
     return st;
 }
 
 /* ---------------------------------------------------------------- all */
 
-enum status load_object(struct loading *l, const struct snapshot_object *o, struct failure *f)
+static enum status make_resident(struct loading *l, struct load_item *item, struct failure *f)
 {
-    struct space *space = NULL;
-    struct failure why = {0};
-    enum status st = store_space(l->store, o->space, &space);
-    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a space");
+    const struct snapshot_object *o = item->object;
+    struct attractor_shape shape = {o->dimension, o->sparsity, o->rate};
     switch (o->kind) {
-    case RESIDENT_COLLECTION: st = load_collection(l, space, o, &why); break;
-    case RESIDENT_GRAPH: st = load_graph(l, space, o, &why); break;
-    case RESIDENT_ATTRACTOR: st = load_attractor(l, space, o, &why); break;
+    case RESIDENT_COLLECTION:
+        return store_collection_prepare(l->store, item->space, o->name, o->dimension, o->metric, f,
+                                        &item->collection);
+    case RESIDENT_GRAPH:
+        return store_graph_prepare(l->store, item->space, o->name, f, &item->graph);
+    case RESIDENT_ATTRACTOR:
+        return store_attractor_prepare(l->store, item->space, o->name, &shape, f, &item->attractor);
     case RESIDENT_KINDS: break;
     }
-    store_space_release(l->store, space);
-    if (st) st = refuse(o, st, &why);
+    return STATUS_INTERNAL;
+}
+
+enum status load_make(struct loading *l, const struct snapshot_object *o, struct load_item *item,
+                      struct failure *f)
+{
+    struct load_item made = {.object = o};
+    struct failure why = {0};
+    enum status st = store_space(l->store, o->space, &made.space);
+    if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a space");
+    st = make_resident(l, &made, &why);
+    if (!st) {
+        *item = made;
+        return STATUS_OK;
+    }
+    store_space_release(l->store, made.space);
+    st = refuse(o, st, &why);
+    if (f) *f = why;
+    return st;
+}
+
+enum status load_fill(struct loading *l, struct load_item *item, struct failure *f)
+{
+    struct failure why = {0};
+    enum status st = STATUS_INTERNAL;
+    switch (item->object->kind) {
+    case RESIDENT_COLLECTION: st = load_collection(l, item, &why); break;
+    case RESIDENT_GRAPH: st = load_graph(l, item, &why); break;
+    case RESIDENT_ATTRACTOR: st = load_attractor(l, item, &why); break;
+    case RESIDENT_KINDS: break;
+    }
+    if (st) st = refuse(item->object, st, &why);
     if (st && f) *f = why;
+    return st;
+}
+
+enum status load_link(struct loading *l, struct load_item *item, struct failure *f)
+{
+    struct failure why = {0};
+    enum status st = STATUS_INTERNAL;
+    if (item->collection) st = store_collection_link(l->store, item->collection, &why);
+    if (item->graph) st = store_graph_link(l->store, item->graph, &why);
+    if (item->attractor) st = store_attractor_link(l->store, item->attractor, &why);
+    if (!st) {
+        struct resident *r = item->collection ? collection_resident(item->collection)
+                             : item->graph    ? graph_resident(item->graph)
+                                              : attractor_resident(item->attractor);
+        r->asked = item->object->asked / 2; /* what was asked long ago counts less */
+        store_space_release(l->store, item->space);
+        *item = (struct load_item){.object = item->object};
+        return STATUS_OK;
+    }
+    st = refuse(item->object, st, &why);
+    if (f) *f = why;
+    return st;
+}
+
+void load_empty(struct load_item *item)
+{
+    collection_destroy(item->collection);
+    graph_destroy(item->graph);
+    attractor_destroy(item->attractor);
+    *item = (struct load_item){.object = item->object, .space = item->space};
+}
+
+void load_discard(struct loading *l, struct load_item *item)
+{
+    load_empty(item);
+    if (item->space) store_space_release(l->store, item->space);
+    *item = (struct load_item){.object = item->object};
+}
+
+enum status load_object(struct loading *l, const struct snapshot_object *o, struct failure *f)
+{
+    struct load_item item;
+    enum status st = load_make(l, o, &item, f);
+    if (st) return st;
+    st = load_fill(l, &item, f);
+    if (!st) st = load_link(l, &item, f);
+    if (st) load_discard(l, &item);
     return st;
 }
 

@@ -1,7 +1,7 @@
 /* load: a snapshot's files back into the store, each object whole or not at all.
  * Owner:  the caller.
- * Thread: load_object: the only user of the store; load_manifest, load_verify: any. They wait for
- *         the disk.
+ * Thread: as each function says; load_manifest, load_verify: any. They wait for the disk, but for
+ *         load_make, load_link and load_discard.
  * Errors: DATA_LOSS/DAMAGED (files that are not what was written, or that no daemon would write),
  *         UNAVAILABLE/SYSTEM, RESOURCE_EXHAUSTED, and as manifest.h says. */
 #ifndef ENGRAM_PERSIST_LOAD_H
@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "daemon/persist/manifest.h"
+#include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 
 /* Reads persist.key_file; "": there is none. INVALID_ARGUMENT: it cannot be read, is empty or too
@@ -25,8 +26,28 @@ struct loading {
     const struct vector_kernels *kernels;
     int folder;
     atomic_ullong done_bytes;
+    atomic_bool stop; /* what is being filled fails as CANCELLED */
 };
-/* Makes the object and fills it. After a failure it is not there. */
+/* An object on its way, in no table of names. */
+struct load_item {
+    const struct snapshot_object *object;
+    struct space *space;           /* kept by it */
+    struct collection *collection; /* one of the three */
+    struct graph *graph;
+    struct attractor *attractor;
+};
+/* Makes the object, empty; the only user of the store. After a failure there is none. */
+enum status load_make(struct loading *l, const struct snapshot_object *o, struct load_item *item,
+                      struct failure *f);
+/* Fills it; any thread, which alone has it; of attractors of a space one at a time. */
+enum status load_fill(struct loading *l, struct load_item *item, struct failure *f);
+/* Enters its name, or destroys it; the only user of the store. After a failure it is still to be
+ * destroyed. */
+enum status load_link(struct loading *l, struct load_item *item, struct failure *f);
+/* Destroys what was made, and keeps its space alone. */
+void load_empty(struct load_item *item);
+void load_discard(struct loading *l, struct load_item *item);
+/* All of it at once. After a failure the object is not there. */
 enum status load_object(struct loading *l, const struct snapshot_object *o, struct failure *f);
 
 /* Reads all files of an object and compares their sums, SHA-256 too. */

@@ -38,6 +38,7 @@ struct snapshot_object {
     uint64_t patterns;
     uint64_t count, edges; /* rows or nodes; edges of a graph */
     struct graph_bounds bounds;
+    uint64_t asked; /* how many requests named it lately: what was asked most is loaded first */
     struct array_entry files[SNAPSHOT_ARRAYS_MAX];
 };
 

@@ -247,6 +247,8 @@ static enum status read_object(const cJSON *v, struct snapshot_object *o, struct
 {
     enum status st = read_names(v, o, f);
     if (!st) st = read_number(v, "version", UINT64_MAX, &o->version, f);
+    /* snapshots of the first daemons do not have it */
+    if (!st && member(v, "asked")) st = read_number(v, "asked", UINT64_MAX, &o->asked, f);
     if (st) return st;
     switch (o->kind) {
     case RESIDENT_COLLECTION: st = read_collection(v, o, f); break;

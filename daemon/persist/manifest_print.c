@@ -83,7 +83,7 @@ static bool add_object(cJSON *list, const struct snapshot_object *o)
     bool ok = cJSON_AddStringToObject(v, "space", o->space) &&
               cJSON_AddStringToObject(v, "kind", snapshot_kind_names[o->kind]) &&
               cJSON_AddStringToObject(v, "name", o->name) && add_number(v, "version", o->version) &&
-              add_shape(v, o);
+              add_number(v, "asked", o->asked) && add_shape(v, o);
     cJSON *files = ok ? cJSON_AddArrayToObject(v, "files") : NULL;
     ok = files != NULL;
     for (uint32_t i = 0; ok && i < snapshot_array_count(o->kind); i++)

@@ -15,7 +15,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/persist/load.h"
-#include "daemon/persist/persist_inside.h"
+#include "daemon/persist/loader.h"
 #include "daemon/store/restore.h"
 
 /* ---------------------------------------------------------------- life */
@@ -58,6 +58,8 @@ void persist_destroy(struct persist *p)
 {
     if (!p) return;
     assert(!p->background);
+    persist_load_stop(p);
+    free(p->left);
     manifest_free(&p->last);
     folder_close(&p->folder);
     free(p);
@@ -84,78 +86,7 @@ uint64_t persist_generation(const struct persist *p)
     return p->generation;
 }
 
-/* ---------------------------------------------------------------- loading */
-
-static void forget_all(struct store *s)
-{
-    struct space *next;
-    for (struct space *at = store_space_next(s, NULL); at; at = next) {
-        next = store_space_next(s, at);
-        store_space_empty(s, at);
-    }
-}
-
-/* Loads objects of a snapshot, all or what is whole of them. */
-static enum status load_objects(struct persist *p, int folder, const struct manifest *m,
-                                bool salvage, uint64_t *lost, struct failure *f)
-{
-    struct loading l = {p->options.store, p->options.heap, p->options.kernels, folder, 0};
-    for (uint64_t i = 0; i < m->object_count; i++) {
-        const struct snapshot_object *o = &m->objects[i];
-        enum status st = load_object(&l, o, f);
-        if (!st) continue;
-        if (!salvage || st == STATUS_RESOURCE_EXHAUSTED) {
-            forget_all(p->options.store);
-            return st;
-        }
-        log_error("persist: space %s, %s: left out: %s", o->space, o->name, f->text);
-        ++*lost;
-    }
-    store_restore_version(p->options.store, m->version);
-    return STATUS_OK;
-}
-
-static enum status load_number(struct persist *p, uint64_t number, bool salvage, struct failure *f)
-{
-    struct manifest m = {0};
-    struct failure why = {0};
-    uint64_t lost = 0, began_ns = clock_now_ns();
-    int folder = folder_open_snapshot(p->folder.fd, number);
-    enum status st = folder < 0 ? failure_set(&why, STATUS_UNAVAILABLE, DETAIL_SYSTEM,
-                                              "cannot be opened: %s", strerror(errno))
-                                : load_manifest(folder, &p->key, &m, &why);
-    if (!st) st = load_objects(p, folder, &m, salvage, &lost, &why);
-    if (folder >= 0) close(folder);
-    if (st) {
-        manifest_free(&m);
-        return failure_set(f, st, why.detail, "snapshot-%012" PRIu64 ": %.180s", number, why.text);
-    }
-    log_info("persist: loaded %" PRIu64 " objects of %.100s/snapshot-%012" PRIu64 " in %.1f s",
-             m.object_count - lost, p->folder.path, number,
-             (double)(clock_now_ns() - began_ns) * 1e-9);
-    manifest_free(&p->last);
-    p->last = m;
-    p->number = number;
-    p->linkable = lost == 0;
-    return STATUS_OK;
-}
-
-/* The newest that is whole; and where none is, what is whole in the newest that has a manifest. */
-static enum status load_newest(struct persist *p, const uint64_t *numbers, uint64_t count,
-                               struct failure *f)
-{
-    bool salvage = strcmp(p->options.config->persist_load, "salvage") == 0;
-    if (!count) return STATUS_OK;
-    enum status st = STATUS_NOT_FOUND;
-    for (uint64_t i = 0; st && i < (salvage ? count : 1); i++) {
-        st = load_number(p, numbers[i], false, f);
-        if (st && salvage) log_error("persist: %s; trying what is older", f->text);
-        if (st == STATUS_RESOURCE_EXHAUSTED) return st;
-    }
-    for (uint64_t i = 0; st && salvage && i < count; i++)
-        st = load_number(p, numbers[i], true, f);
-    return st;
-}
+/* ---------------------------------------------------------------- names */
 
 static uint64_t random_number(void)
 {
@@ -165,46 +96,53 @@ static uint64_t random_number(void)
     return number;
 }
 
-/* Whether the daemon goes on where one stopped. */
-static enum status name_state(struct persist *p, uint64_t newest, struct failure *f)
+static enum status write_state(struct persist *p, const struct folder_state *state,
+                               struct failure *f)
 {
-    struct folder_state before = {0}, now;
     struct failure why = {0};
-    bool salvage = strcmp(p->options.config->persist_load, "salvage") == 0;
-    enum status st = folder_read_state(&p->folder, &before, &why);
-    if (st && !salvage) return failure_set(f, st, why.detail, "persist.dir: %.180s", why.text);
+    enum status st = folder_write_state(&p->folder, state, &why);
+    return st ? failure_set(f, st, why.detail, "persist.dir: %.180s", why.text) : STATUS_OK;
+}
+
+/* What the daemon before this one began with. */
+static enum status read_before(struct persist *p, struct failure *f)
+{
+    struct failure why = {0};
+    if (p->asked_before) return STATUS_OK;
+    enum status st = folder_read_state(&p->folder, &p->before, &why);
+    if (st && strcmp(p->options.config->persist_load, "salvage") != 0)
+        return failure_set(f, st, why.detail, "persist.dir: %.180s", why.text);
     if (st) log_error("persist: %s; ignored", why.text);
-    bool goes_on = !st && p->number && p->linkable && p->last.complete && p->number == newest &&
-                   before.snapshot != p->number;
-    p->instance = goes_on ? p->last.instance : random_number();
-    p->generation = p->last.generation;
-    if (before.generation > p->generation) p->generation = before.generation;
-    if (!goes_on) p->generation++;
-    now = (struct folder_state){p->number, p->generation};
-    st = folder_write_state(&p->folder, &now, &why);
-    if (st) return failure_set(f, st, why.detail, "persist.dir: %.180s", why.text);
-    if (p->number && !goes_on)
-        log_warning("persist: what was written after the snapshot is lost; the data has a new "
-                    "instance, generation %" PRIu64,
-                    p->generation);
+    p->asked_before = true;
+    p->knows_before = !st;
     return STATUS_OK;
 }
 
-enum status persist_load(struct persist *p, struct failure *f)
+enum status persist_name(struct persist *p, const struct manifest *m, uint64_t number, bool whole,
+                         struct failure *f)
 {
-    uint64_t *numbers = NULL, count = 0;
-    struct failure why = {0};
-    if (!persist_keeps(p)) return STATUS_OK;
-    enum status st = folder_list(p->folder.fd, &numbers, &count, &why);
-    if (!st) st = load_newest(p, numbers, count, &why);
-    uint64_t newest = count ? numbers[0] : 0;
-    free(numbers);
-    if (st)
-        return failure_set(f, st, why.detail, "%.190s (persist.load is %s)", why.text,
-                           p->options.config->persist_load);
-    st = name_state(p, newest, f);
-    p->number_next = newest + 1;
+    enum status st = read_before(p, f);
+    if (st) return st;
+    bool goes_on = p->knows_before && number && whole && m->complete &&
+                   number + 1 == p->number_next && p->before.snapshot != number;
+    uint64_t generation = m ? m->generation : 0;
+    if (p->before.generation > generation) generation = p->before.generation;
+    if (p->generation > generation) generation = p->generation;
+    p->instance = goes_on ? m->instance : random_number();
+    p->generation = goes_on ? generation : generation + 1;
+    struct folder_state now = {number, p->generation};
+    st = write_state(p, &now, f);
+    if (!st && number && !goes_on)
+        log_warning("persist: what was written after the snapshot is lost; the data has a new "
+                    "instance, generation %" PRIu64,
+                    p->generation);
     return st;
+}
+
+void persist_name_back(struct persist *p)
+{
+    struct failure f = {0};
+    if (p->knows_before && write_state(p, &p->before, &f)) log_error("persist: %s", f.text);
 }
 
 /* ---------------------------------------------------------------- saving */
@@ -256,13 +194,17 @@ enum status persist_start(const struct persist_options *options, struct persist 
                           struct failure *f)
 {
     enum status st = persist_create(options, out, f);
-    return st ? st : persist_load(*out, f);
+    return st ? st : persist_load_begin(*out, f);
 }
 
 void persist_stop(struct persist *p, bool complete)
 {
     struct failure f = {0};
-    if (p && persist_keeps(p) && p->options.config->persist_on_stop &&
-        persist_save(p, complete, &f))
+    if (!p || !persist_keeps(p)) return;
+    if (persist_is_loading(p)) {
+        log_warning("persist: stopped while loading: nothing is saved, the snapshots stay");
+        persist_load_stop(p);
+    }
+    if (p->options.config->persist_on_stop && !p->unloaded && persist_save(p, complete, &f))
         log_error("persist: not saved, and what was saved before is kept: %s", f.text);
 }

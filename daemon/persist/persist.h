@@ -35,6 +35,35 @@ void persist_destroy(struct persist *p);
 
 /* Loads the newest snapshot, as persist.load says, and notes durably that its instance goes on. */
 enum status persist_load(struct persist *p, struct failure *f);
+
+/* ---- the same while the daemon serves: threads fill objects (loader.c) ---- */
+
+/* Afterwards the instance is known, and either nothing is on its way or persist_load_turn is wanted
+ * whenever the loop is woken. */
+enum status persist_load_begin(struct persist *p, struct failure *f);
+/* Enters the names of what is in. True: it has ended, well or as f says; the daemon stops then. The
+ * instance may be another afterwards. */
+bool persist_load_turn(struct persist *p, struct failure *f);
+/* Gives it up; what has no name yet is gone. Nothing will be saved. */
+void persist_load_stop(struct persist *p);
+bool persist_is_loading(const struct persist *p);
+/* Whether anything of a space, or that object, is on its way. */
+bool persist_loads_space(const struct persist *p, const struct space *space);
+bool persist_loads_object(const struct persist *p, const struct space *space,
+                          enum resident_kind kind, const char *name);
+/* What a salvage left out. */
+struct persist_left {
+    enum resident_kind kind;
+    char space[SPACE_NAME_MAX + 1], name[COLLECTION_NAME_MAX + 1];
+};
+struct load_seen {
+    bool ready; /* nothing is on its way */
+    uint64_t objects, objects_done, bytes, bytes_done, elapsed_ns;
+    const struct persist_left *left; /* until the next turn */
+    uint64_t left_count;
+};
+void persist_load_seen(const struct persist *p, struct load_seen *out);
+
 /* What was loaded or saved there last; its objects may have been left out by a salvage: no objects,
  * then. */
 const struct manifest *persist_last(const struct persist *p);
@@ -44,8 +73,8 @@ bool persist_keeps(const struct persist *p);
 uint64_t persist_instance(const struct persist *p);
 uint64_t persist_generation(const struct persist *p);
 
-/* Both, for an engine that starts; and a save as it stops, if wanted (persist.on_stop), which
- * logs what goes wrong. p NULL is fine. */
+/* For an engine that starts: creates it and begins to load. And a save as it stops, if wanted
+ * (persist.on_stop), which logs what goes wrong. p NULL is fine. */
 enum status persist_start(const struct persist_options *options, struct persist **out,
                           struct failure *f);
 void persist_stop(struct persist *p, bool complete);

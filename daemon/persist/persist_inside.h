@@ -19,6 +19,13 @@ struct persist {
     struct manifest last;          /* what is in it */
     bool linkable;                 /* it is whole, and objects of its versions are what they were */
     struct background *background; /* NULL: no save is under way */
+    struct loader *loader;         /* NULL: nothing is on its way (loader.c) */
+    bool unloaded;                 /* it was not loaded to its end: there is nothing to save */
+    /* What the folder said of the daemon before; it may not be known. */
+    struct folder_state before;
+    bool asked_before, knows_before;
+    struct persist_left *left; /* from malloc */
+    uint64_t left_count;
 };
 
 /* The next snapshot in the folder, of everything as it is now, without its items. */

@@ -21,6 +21,7 @@ void save_describe(struct save_item *item, const struct resident *r)
     o->kind = r->ops->kind;
     strcpy(o->space, r->space->name);
     strcpy(o->name, r->name);
+    o->asked = r->asked;
     if (item->collection) {
         o->version = collection_version(item->collection);
         o->dimension = collection_dimension(item->collection);

@@ -33,6 +33,7 @@ static enum status find_all(struct pipeline *p, struct job *j, bool *any)
             name_nothing(j);
             return j->failure.code;
         }
+        o->resident->asked++;
         *any = true;
     }
     return STATUS_OK;

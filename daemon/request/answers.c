@@ -19,6 +19,7 @@
 #include "daemon/request/drops.h"
 #include "daemon/request/expects.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/loads.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/writes.h"
@@ -171,10 +172,12 @@ void pipeline_look(struct pipeline *p, struct look *out)
     }
 }
 
-static size_t answer_info(const struct report_sources *sources, const struct job *j, void *at)
+static size_t answer_info(const struct pipeline *p, const struct report_sources *sources,
+                          const struct job *j, void *at)
 {
     struct wire_info info;
     info_report(sources, &info);
+    loads_report(p, j, sources->asking->is_operator, &info);
     return encode_info(j->key.request_id, &info, at);
 }
 
@@ -284,7 +287,7 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
     sources.asking = c->peer;
     switch (j->operation) {
     case OPERATION_PING: bytes = encode_ping(j->key.request_id, at); break;
-    case OPERATION_INFO: bytes = answer_info(&sources, j, at); break;
+    case OPERATION_INFO: bytes = answer_info(p, &sources, j, at); break;
     case OPERATION_STATS: bytes = answer_stats(&sources, j, at); break;
     case OPERATION_EXPLAIN: bytes = answer_explain(p, j, at); break;
     case OPERATION_CONFIG_GET: bytes = answer_config_get(p, c, j, at); break;

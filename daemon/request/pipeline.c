@@ -17,6 +17,7 @@
 #include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
+#include "daemon/request/loads.h"
 #include "daemon/request/principals.h"
 #include "daemon/request/probe.h"
 #include "daemon/request/progress.h"
@@ -46,6 +47,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     }
     j->ops = operation_find(f->header->kind);
     enum status st = decode_request(f->header, f->message, f->body, operation_check, j);
+    if (!st) st = loads_begin(p, j);
     if (!st) st = expects_begin(p, j);
     if (!st && saves_take(p, c, j)) return;
     if (!st && answer_now(p, c, j)) {

@@ -3,6 +3,7 @@
  *   principals  peers as the scheduler knows them, and their tenancies
  *   jobs        the pool of jobs, their moves, who still wants them
  *   find        what a request names
+ *   loads       what is still on its way from the disk
  *   expects     whether a request finds the state that it expects
  *   quotas      what each space may take
  *   sweep       what old editions leave

@@ -54,6 +54,11 @@ enum status attractor_shape_check(const struct attractor_shape *shape, struct fa
 enum status store_attractor_create(struct store *s, struct space *space, const char *name,
                                    const struct attractor_shape *shape, struct failure *f,
                                    struct attractor **out);
+/* The same in two steps, as with collections. */
+enum status store_attractor_prepare(struct store *s, struct space *space, const char *name,
+                                    const struct attractor_shape *shape, struct failure *f,
+                                    struct attractor **out);
+enum status store_attractor_link(struct store *s, struct attractor *a, struct failure *f);
 /* NOT_FOUND/UNKNOWN_ATTRACTOR, INVALID_ARGUMENT/BAD_NAME. */
 enum status store_attractor_find(struct store *s, struct space *space, const char *name,
                                  struct failure *f, struct attractor **out);

@@ -29,6 +29,39 @@ enum status attractor_shape_check(const struct attractor_shape *shape, struct fa
     return st ? st : part_check("rate", shape->rate, f);
 }
 
+static enum status check_free(const struct store *s, const struct space *space, const char *name,
+                              struct failure *f)
+{
+    struct attractor *a = NULL;
+    HASH_FIND_STR(space->attractors, name, a);
+    if (a)
+        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_ATTRACTOR_EXISTS,
+                           "attractor '%s' exists", name);
+    return store_check_room(s, space, f);
+}
+
+enum status store_attractor_prepare(struct store *s, struct space *space, const char *name,
+                                    const struct attractor_shape *shape, struct failure *f,
+                                    struct attractor **out)
+{
+    enum status st = name_check(name, f);
+    if (!st) st = attractor_shape_check(shape, f);
+    return st ? st : attractor_create(s->heap, space, name, shape, NULL, f, out);
+}
+
+enum status store_attractor_link(struct store *s, struct attractor *a, struct failure *f)
+{
+    struct space *space = a->resident.space;
+    enum status st = check_free(s, space, a->resident.name, f);
+    if (st) return st;
+    if (!fault_here("store: attractor name")) HASH_ADD_STR(space->attractors, resident.name, a);
+    if (!a->hh.tbl)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "no memory for an attractor's name");
+    space->attractor_count++;
+    return STATUS_OK;
+}
+
 enum status store_attractor_create(struct store *s, struct space *space, const char *name,
                                    const struct attractor_shape *shape, struct failure *f,
                                    struct attractor **out)
@@ -41,26 +74,18 @@ enum status store_attractor_make(struct store *s, struct space *space, const cha
                                  const struct heap_block *weights, struct failure *f,
                                  struct attractor **out)
 {
+    struct attractor *a = NULL;
     enum status st = name_check(name, f);
     if (!st) st = attractor_shape_check(shape, f);
-    if (st) return st;
-    struct attractor *a = NULL;
-    HASH_FIND_STR(space->attractors, name, a);
-    if (a)
-        return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_ATTRACTOR_EXISTS,
-                           "attractor '%s' exists", name);
-    st = store_check_room(s, space, f);
+    if (!st) st = check_free(s, space, name, f);
     if (!st) st = attractor_create(s->heap, space, name, shape, weights, f, &a);
     if (st) return st;
-    if (!fault_here("store: attractor name")) HASH_ADD_STR(space->attractors, resident.name, a);
-    if (!a->hh.tbl) {
+    st = store_attractor_link(s, a, f);
+    if (st)
         attractor_destroy(a);
-        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
-                           "no memory for an attractor's name");
-    }
-    space->attractor_count++;
-    *out = a;
-    return STATUS_OK;
+    else
+        *out = a;
+    return st;
 }
 
 enum status store_attractor_find(struct store *s, struct space *space, const char *name,

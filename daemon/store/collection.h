@@ -81,6 +81,12 @@ void collection_unpin(struct edition *e);
 enum status store_collection_create(struct store *s, struct space *space, const char *name,
                                     uint32_t dimension, uint32_t metric, struct failure *f,
                                     struct collection **out);
+/* The same in two steps: makes it without entering its name, so that one thread alone can fill it;
+ * and enters the name. */
+enum status store_collection_prepare(struct store *s, struct space *space, const char *name,
+                                     uint32_t dimension, uint32_t metric, struct failure *f,
+                                     struct collection **out);
+enum status store_collection_link(struct store *s, struct collection *c, struct failure *f);
 
 /* NOT_FOUND/UNKNOWN_COLLECTION, INVALID_ARGUMENT/BAD_NAME. */
 enum status store_collection_find(struct store *s, struct space *space, const char *name,

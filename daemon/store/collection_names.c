@@ -5,9 +5,8 @@
 #include "daemon/store/collection_inside.h"
 #include "daemon/store/space_inside.h"
 
-enum status store_collection_create(struct store *s, struct space *space, const char *name,
-                                    uint32_t dimension, uint32_t metric, struct failure *f,
-                                    struct collection **out)
+static enum status check_shape(const char *name, uint32_t dimension, uint32_t metric,
+                               struct failure *f)
 {
     enum status st = collection_name_check(name, f);
     if (st) return st;
@@ -17,26 +16,61 @@ enum status store_collection_create(struct store *s, struct space *space, const 
     if (metric < METRIC_COSINE || metric > METRIC_SQUARED_EUCLIDEAN)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_METRIC, "there is no metric %u",
                            metric);
+    return STATUS_OK;
+}
+
+static enum status check_free(const struct store *s, const struct space *space, const char *name,
+                              struct failure *f)
+{
     struct collection *c = NULL;
     HASH_FIND_STR(space->collections, name, c);
     if (c)
         return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_COLLECTION_EXISTS,
                            "collection '%s' exists", name);
-    st = store_check_room(s, space, f);
-    if (st) return st;
+    return store_check_room(s, space, f);
+}
 
+enum status store_collection_prepare(struct store *s, struct space *space, const char *name,
+                                     uint32_t dimension, uint32_t metric, struct failure *f,
+                                     struct collection **out)
+{
+    struct collection *c = NULL;
+    enum status st = check_shape(name, dimension, metric, f);
+    if (st) return st;
     st = collection_create(s->heap, s->kernels, space, name, dimension, (enum metric)metric, &c);
     if (st) return heap_refuse(s->heap, st, space->number, "a collection", f);
     c->shadows = s->shadows;
-    if (!fault_here("store: collection name")) HASH_ADD_STR(space->collections, resident.name, c);
-    if (!c->hh.tbl) {
-        collection_destroy(c);
-        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
-                           "no memory for a collection's name");
-    }
-    space->collection_count++;
     *out = c;
     return STATUS_OK;
+}
+
+enum status store_collection_link(struct store *s, struct collection *c, struct failure *f)
+{
+    struct space *space = c->resident.space;
+    enum status st = check_free(s, space, c->resident.name, f);
+    if (st) return st;
+    if (!fault_here("store: collection name")) HASH_ADD_STR(space->collections, resident.name, c);
+    if (!c->hh.tbl)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
+                           "no memory for a collection's name");
+    space->collection_count++;
+    return STATUS_OK;
+}
+
+enum status store_collection_create(struct store *s, struct space *space, const char *name,
+                                    uint32_t dimension, uint32_t metric, struct failure *f,
+                                    struct collection **out)
+{
+    struct collection *c = NULL;
+    enum status st = check_shape(name, dimension, metric, f);
+    if (!st) st = check_free(s, space, name, f);
+    if (!st) st = store_collection_prepare(s, space, name, dimension, metric, f, &c);
+    if (!st) st = store_collection_link(s, c, f);
+    if (st)
+        collection_destroy(c);
+    else
+        *out = c;
+    return st;
 }
 
 enum status store_collection_find(struct store *s, struct space *space, const char *name,

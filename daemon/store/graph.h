@@ -181,6 +181,10 @@ void graph_clear(struct graph *g);
  * TOO_MANY_COLLECTIONS (graphs and collections count together). */
 enum status store_graph_create(struct store *s, struct space *space, const char *name,
                                struct failure *f, struct graph **out);
+/* The same in two steps, as with collections. */
+enum status store_graph_prepare(struct store *s, struct space *space, const char *name,
+                                struct failure *f, struct graph **out);
+enum status store_graph_link(struct store *s, struct graph *g, struct failure *f);
 enum status store_graph_find(struct store *s, struct space *space, const char *name,
                              struct failure *f, struct graph **out);
 void store_graph_unlink(struct store *s, struct space *space, struct graph *g);

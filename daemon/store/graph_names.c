@@ -11,30 +11,52 @@ static enum status name_check(const char *name, struct failure *f)
                        "a graph name has 1 to 64 bytes of [A-Za-z0-9._-]");
 }
 
-enum status store_graph_create(struct store *s, struct space *space, const char *name,
-                               struct failure *f, struct graph **out)
+static enum status check_free(const struct store *s, const struct space *space, const char *name,
+                              struct failure *f)
 {
-    enum status st = name_check(name, f);
-    if (st) return st;
     struct graph *g = NULL;
     HASH_FIND_STR(space->graphs, name, g);
     if (g)
         return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_GRAPH_EXISTS, "graph '%s' exists",
                            name);
-    st = store_check_room(s, space, f);
-    if (st) return st;
+    return store_check_room(s, space, f);
+}
 
-    st = graph_create(s->heap, space, name, &g);
-    if (st) return heap_refuse(s->heap, st, space->number, "a graph", f);
+enum status store_graph_prepare(struct store *s, struct space *space, const char *name,
+                                struct failure *f, struct graph **out)
+{
+    enum status st = name_check(name, f);
+    if (st) return st;
+    st = graph_create(s->heap, space, name, out);
+    return st ? heap_refuse(s->heap, st, space->number, "a graph", f) : STATUS_OK;
+}
+
+enum status store_graph_link(struct store *s, struct graph *g, struct failure *f)
+{
+    struct space *space = g->resident.space;
+    enum status st = check_free(s, space, g->resident.name, f);
+    if (st) return st;
     if (!fault_here("store: graph name")) HASH_ADD_STR(space->graphs, resident.name, g);
-    if (!g->hh.tbl) {
-        graph_destroy(g);
+    if (!g->hh.tbl)
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
                            "no memory for a graph's name");
-    }
     space->graph_count++;
-    *out = g;
     return STATUS_OK;
+}
+
+enum status store_graph_create(struct store *s, struct space *space, const char *name,
+                               struct failure *f, struct graph **out)
+{
+    struct graph *g = NULL;
+    enum status st = name_check(name, f);
+    if (!st) st = check_free(s, space, name, f);
+    if (!st) st = store_graph_prepare(s, space, name, f, &g);
+    if (!st) st = store_graph_link(s, g, f);
+    if (st)
+        graph_destroy(g);
+    else
+        *out = g;
+    return st;
 }
 
 enum status store_graph_find(struct store *s, struct space *space, const char *name,

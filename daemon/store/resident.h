@@ -85,6 +85,7 @@ struct resident {
     struct turnstile turnstile;
     void *replica;   /* the record of whoever keeps a copy of it; NULL at first */
     uint64_t maker;  /* of a hidden one: the connection that it goes with; 0: none */
+    uint64_t asked;  /* how many requests have named it lately; the loop */
     uint64_t number; /* the later it got its name, the larger, among all that the store ever had */
     /* Rises with every change; the loop may read it while a writer works. All residents of a store
      * take theirs from one counter (space_next_version), so that a version stands for one state of

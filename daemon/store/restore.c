@@ -43,8 +43,10 @@ bool attractor_is_first(const struct attractor_edition *e)
 void attractor_make_all(struct attractor *a, const struct attractor_kernels *k)
 {
     struct dentate *d = a->dentate;
-    if (!d->made) dentate_make(d, k, 0, dentate_rows(d));
-    d->made = true;
+    if (!d->made) { /* else attractors that are in use read it */
+        dentate_make(d, k, 0, dentate_rows(d));
+        d->made = true;
+    }
     if (a->now->first) attractor_make(a, k, 0, a->dimension);
 }
 
@@ -63,6 +65,11 @@ uint64_t store_last_version(const struct store *s)
 void store_restore_version(struct store *s, uint64_t version)
 {
     atomic_store_explicit(&s->versions, version, memory_order_relaxed);
+}
+
+void store_count_versions(struct store *s, struct space *space, _Atomic uint64_t *versions)
+{
+    space->versions = versions ? versions : &s->versions;
 }
 
 void store_space_empty(struct store *s, struct space *space)

@@ -28,5 +28,8 @@ void store_space_empty(struct store *s, struct space *space);
 
 uint64_t store_last_version(const struct store *s);
 void store_restore_version(struct store *s, uint64_t version);
+/* Residents of the space take their versions from there, while what they are given has others than
+ * these; NULL: from the store again. Nobody writes to the space meanwhile. */
+void store_count_versions(struct store *s, struct space *space, _Atomic uint64_t *versions);
 
 #endif

@@ -30,6 +30,7 @@ struct space {
     uint32_t number; /* >= 1, never reused; the heap counts its blocks by this number */
     uint32_t users;  /* how many connections and jobs point here */
     uint64_t collection_count, graph_count, attractor_count;
+    uint64_t loading_count;     /* of objects that are on their way from the disk; the loop */
     uint64_t row_count;         /* writers change it on any thread: space_row_count reads it */
     uint64_t work_bytes;        /* of the workspaces of its graphs; atomic, any thread */
     _Atomic uint64_t *versions; /* the store's: the last version that any resident took */

@@ -76,6 +76,7 @@ size_t encode_error(uint8_t kind, uint64_t request_id, const struct failure *f, 
         .version = f->version,
         .instance = f->instance,
         .generation = f->generation,
+        .loaded_percent = f->loaded_percent,
     };
     COPY_TEXT(m.message, f->text);
     plain_text_tame(m.message); /* it may name what the client sent, and may have been cut */

@@ -74,6 +74,12 @@ size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buff
         .limits = limits_of(&info->limits),
         .instance = info->instance,
         .process_id = info->process_id,
+        .loading = info->loading,
+        .load_objects = info->load_objects,
+        .load_objects_done = info->load_objects_done,
+        .load_bytes = info->load_bytes,
+        .load_bytes_done = info->load_bytes_done,
+        .left_out = info->left_out_count,
     };
     COPY_TEXT(m.server_version, info->server_version);
     COPY_TEXT(m.build, info->build);
@@ -83,6 +89,11 @@ size_t encode_info(uint64_t request_id, const struct wire_info *info, void *buff
     while (m.gpus_count < info->gpu_count && m.gpus_count < COUNT(m.gpus)) {
         fill_gpu(&m.gpus[m.gpus_count], &info->gpus[m.gpus_count]);
         m.gpus_count++;
+    }
+    while (m.left_out_names_count < info->left_out_count &&
+           m.left_out_names_count < COUNT(m.left_out_names)) {
+        COPY_TEXT(m.left_out_names[m.left_out_names_count], info->left_out[m.left_out_names_count]);
+        m.left_out_names_count++;
     }
     struct frame_header h = {.kind = OPERATION_INFO, .request_id = request_id};
     return encode_frame(h, engram_accel_v1_InfoReply_fields, &m, buffer);

@@ -10,7 +10,7 @@
 #include "daemon/store/shadow.h"
 
 enum { WIRE_GPUS_MAX = 16, WIRE_ROUTES_MAX = 52, WIRE_OPERATIONS_MAX = 64, WIRE_PEERS_MAX = 16 };
-enum { WIRE_SCREENS_MAX = 10 };
+enum { WIRE_SCREENS_MAX = 10, WIRE_LEFT_OUT_MAX = 16 };
 enum { WIRE_COSTS_MAX = 12, WIRE_CROSSOVERS_MAX = 4, WIRE_DECISIONS_MAX = 64 };
 
 struct wire_limits {
@@ -68,6 +68,9 @@ struct wire_info {
     struct wire_limits limits;
     uint32_t gpu_count;
     struct wire_gpu gpus[WIRE_GPUS_MAX];
+    bool loading;
+    uint64_t load_objects, load_objects_done, load_bytes, load_bytes_done, left_out_count;
+    char left_out[WIRE_LEFT_OUT_MAX][145];
 };
 struct wire_operation_stats {
     enum operation operation;

@@ -98,6 +98,8 @@ def without_gpu(t):
     """gpu.devices is none: info says so in one line, and stats why each request ran on the CPU."""
     info = t.json("info")[0]
     check(info["limits"], "info --json has limits")
+    check(info["ready"] and info["loading"]["bytes"] == 0 and info["left_out"] == [],
+          "info --json: nothing is on its way: %s" % info)
     check(info["gpu"].startswith("absent: ") and info["gpus"] == [], "info --json: %s" % info)
     lines = [l for l in t.run("info").stdout.splitlines() if l.startswith("gpu ")]
     check(len(lines) == 1 and lines[0].split(None, 1)[1].startswith("absent: "),

@@ -450,6 +450,7 @@ def jumping_clock():
                 what = "a clock that is off by %d s" % seconds
                 expect_serving(what, d)
                 tool = [TOOL, "--socket", d.path]
+                subprocess.run(tool + ["ping", "--wait", "60"], capture_output=True, check=True)
                 p = subprocess.run(tool + ["collection", "list", "--json"], capture_output=True,
                                    text=True, check=True)
                 for n in range(turn):

@@ -91,8 +91,9 @@ static void killed_and_started(struct keep *k)
 {
     daemon_kill(&k->daemon);
     daemon_restart(&k->daemon, k->settings);
+    static ea_info info;
     int64_t until = give_up_ms();
-    while (ea_ping(k->client) != EA_OK)
+    while (ea_get_info(k->client, &info) != EA_OK || !info.ready)
         cr_assert(now_ms() < until, "%s", ea_error_text(k->client));
 }
 

@@ -17,6 +17,13 @@ const struct wire_info fake_info = {
               .restarts = 2,
               .virtual_memory = true},
              {.number = 1, .state = WIRE_GPU_ABSENT, .why = "absent: fake"}},
+    .loading = true,
+    .load_objects = 12,
+    .load_objects_done = 11,
+    .load_bytes = 1000,
+    .load_bytes_done = 370,
+    .left_out_count = 2,
+    .left_out = {"one/three (collection)", "one/\033[31mweb (graph)"},
 };
 const struct wire_stats fake_stats = {
     .requests_total = 5,

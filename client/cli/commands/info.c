@@ -60,6 +60,27 @@ static void gpu_print(const ea_gpu_info *g)
                format_cuda(&a, g->driver_version), format_cuda(&b, g->runtime_version), g->uuid);
 }
 
+static uint64_t loaded_percent(const ea_info *info)
+{
+    double share = info->load_bytes ? (double)info->load_bytes_done / (double)info->load_bytes : 0;
+    return (uint64_t)(share * 100);
+}
+
+/* What is on its way from the disk, and what a salvage left out. */
+static void load_print(const ea_info *info)
+{
+    struct text a, b;
+    if (!info->ready)
+        printf("loading        %" PRIu64 " %%: %" PRIu64 " of %" PRIu64 " objects, %s of %s\n",
+               loaded_percent(info), info->load_objects_done, info->load_objects,
+               format_bytes(&a, info->load_bytes_done), format_bytes(&b, info->load_bytes));
+    for (uint32_t i = 0; i < info->left_out_shown; i++)
+        printf("left out       %s: its snapshot was damaged\n", info->left_out[i]);
+    if (info->left_out_count > info->left_out_shown)
+        printf("               and %" PRIu64 " more, which the log names\n",
+               info->left_out_count - info->left_out_shown);
+}
+
 static void info_print(const ea_info *info)
 {
     struct text a, b, c;
@@ -67,6 +88,7 @@ static void info_print(const ea_info *info)
     printf("build          %s\n", info->build);
     printf("process        %u, up %s\n", info->process_id, format_ns(&a, info->uptime_ns));
     printf("instance       %016" PRIx64 "\n", info->instance);
+    load_print(info);
     printf("cpu            %s\n", info->cpu_features);
     printf("kernels        %s, %u workers\n", info->kernels, info->workers);
     if (!info->gpu_count) printf("gpu            %s\n", info->gpu);
@@ -136,6 +158,18 @@ static void info_print_json(const ea_info *info)
     json_u64(&j, "dimension", info->dimension_max);
     json_u64(&j, "k", info->k_max);
     json_u64(&j, "in_flight", info->in_flight_max);
+    json_end(&j);
+    json_bool(&j, "ready", info->ready);
+    json_object(&j, "loading");
+    json_u64(&j, "objects", info->load_objects);
+    json_u64(&j, "objects_done", info->load_objects_done);
+    json_u64(&j, "bytes", info->load_bytes);
+    json_u64(&j, "bytes_done", info->load_bytes_done);
+    json_end(&j);
+    json_u64(&j, "left_out_count", info->left_out_count);
+    json_array(&j, "left_out");
+    for (uint32_t i = 0; i < info->left_out_shown; i++)
+        json_string(&j, NULL, info->left_out[i]);
     json_end(&j);
     json_array(&j, "gpus");
     for (uint32_t i = 0; i < info->gpu_count; i++)

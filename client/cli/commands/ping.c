@@ -15,7 +15,8 @@ struct ping_options {
 
 static const struct argp_option ping_options[] = {
     {"count", 'c', "N", 0, "Ping N times, one after the other (default: 1)", 0},
-    {"wait", 'w', "SECONDS", 0, "Wait so long for the daemon to be there (default: do not)", 0},
+    {"wait", 'w', "SECONDS", 0,
+     "Wait so long for the daemon to be there, with all that it saved (default: do not)", 0},
     {0},
 };
 
@@ -63,24 +64,55 @@ static void ping_print(struct cli *cli, const struct latency *l)
 #define AGAIN_US 20000u
 #define SHOW_NS  UINT64_C(500000000)
 
-/* Until somebody answers, or the time is up: then the last try says why. */
-static int wait_for_daemon(struct cli *cli, uint64_t wait_ns)
+/* Says on a terminal what is waited for. */
+struct ping_wait {
+    uint64_t start_ns, wait_ns;
+    bool shown, drawn;
+};
+
+static bool time_is_up(const struct ping_wait *w)
+{
+    return clock_ns() - w->start_ns >= w->wait_ns;
+}
+
+static void rest(struct ping_wait *w, const char *what)
 {
     struct text left;
-    bool shown = isatty(STDERR_FILENO) == 1, drawn = false;
-    uint64_t start_ns = clock_ns(), now_ns;
-    while ((now_ns = clock_ns()) - start_ns < wait_ns) {
-        ea_status status = cli_try_connect(cli);
-        if (!status || status != EA_UNAVAILABLE) break;
-        if (shown && now_ns - start_ns > SHOW_NS) {
-            fprintf(stderr, "\rwaiting for a daemon, %s at most\033[K",
-                    format_ns(&left, start_ns + wait_ns - now_ns));
-            drawn = true;
-        }
-        usleep(AGAIN_US);
+    uint64_t now_ns = clock_ns();
+    if (w->shown && now_ns - w->start_ns > SHOW_NS && !time_is_up(w)) {
+        fprintf(stderr, "\rwaiting for %s, %s at most\033[K", what,
+                format_ns(&left, w->start_ns + w->wait_ns - now_ns));
+        w->drawn = true;
     }
-    if (drawn) fputs("\r\033[K", stderr);
-    return cli_connect(cli);
+    usleep(AGAIN_US);
+}
+
+/* Whether there is more to wait for: what was saved is still being loaded. */
+static bool is_loading(struct cli *cli, char what[64])
+{
+    ea_info info;
+    struct text a, b;
+    if (ea_get_info(cli->client, &info) || info.ready) return false;
+    snprintf(what, 64, "the daemon to load, %s of %s", format_bytes(&a, info.load_bytes_done),
+             format_bytes(&b, info.load_bytes));
+    return true;
+}
+
+/* Until somebody answers and has loaded everything, or the time is up: then the last try says
+ * why. */
+static int wait_for_daemon(struct cli *cli, uint64_t wait_ns)
+{
+    struct ping_wait w = {.start_ns = clock_ns(), .wait_ns = wait_ns};
+    char what[64] = "a daemon";
+    w.shown = isatty(STDERR_FILENO) == 1;
+    while (!time_is_up(&w) && cli_try_connect(cli) == EA_UNAVAILABLE)
+        rest(&w, what);
+    int code = cli_connect(cli);
+    while (!code && wait_ns && is_loading(cli, what) && !time_is_up(&w))
+        rest(&w, what);
+    bool loads = !code && wait_ns && is_loading(cli, what);
+    if (w.drawn) fputs("\r\033[K", stderr);
+    return loads ? cli_error(CLI_UNREACHABLE, "not ready: still waiting for %s", what) : code;
 }
 
 static int ping_run(struct cli *cli, const struct command *self, int argc, char **argv)

@@ -62,6 +62,11 @@ Test(client, daemon_calls)
     cr_assert_str_eq(ea_gpu_state_name(info.gpus[1].state), "absent");
     cr_assert_str_eq(info.gpus[1].why, "absent: fake");
     cr_assert_str_eq(ea_gpu_state_name((ea_gpu_state)99), "?");
+    cr_assert(!info.ready && info.load_objects == 12 && info.load_objects_done == 11);
+    cr_assert(info.load_bytes == 1000 && info.load_bytes_done == 370);
+    cr_assert(info.left_out_count == 2 && info.left_out_shown == 2);
+    cr_assert_str_eq(info.left_out[0], "one/three (collection)");
+    cr_assert_str_eq(info.left_out[1], "one/?[31mweb (graph)");
     ea_stats stats;
     OK(ea_get_stats(client, &stats));
     cr_assert_eq(stats.requests_total, 5);

@@ -114,6 +114,7 @@ static void refuse_hello(struct fake_daemon *d, int fd)
     if (d->argument == 0) {
         failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_CONNECTIONS, "full\x1b[2J");
         f.retry_after_ms = 70;
+        f.loaded_percent = 170;
         n = encode_error(0, 0, &f, frame);
     } else {
         if (!fake_read(fd, &r)) return;
@@ -151,6 +152,7 @@ Test(hostile, hello, .timeout = 900)
         if (i == 0) {
             cr_assert_str_eq(ea_error_text(client), "full?[2J");
             cr_assert_eq(ea_error_retry_after_ms(client), 70);
+            cr_assert_eq(ea_error_loaded_percent(client), 100);
             cr_assert(ea_error_retryable(client));
         }
         ea_close(client);

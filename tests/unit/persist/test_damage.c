@@ -55,7 +55,7 @@ static void close_scene(struct scene *s)
 
 static enum status load_one(struct scene *s, const struct snapshot_object *o, struct failure *f)
 {
-    struct loading l = {s->h.store, s->h.heap, vectors_variant(0), s->fd, 0};
+    struct loading l = {s->h.store, s->h.heap, vectors_variant(0), s->fd, 0, false};
     memset(f, 0, sizeof *f);
     return load_object(&l, o, f);
 }

@@ -66,6 +66,7 @@ Test(encode, error)
     struct failure f;
     failure_set(&f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "going down");
     f.retry_after_ms = 250;
+    f.loaded_percent = 37;
     check_frame(encode_error(33, 5, &f, fresh()), 33, 3, 5);
     engram_accel_v1_Error m;
     read_message(engram_accel_v1_Error_fields, &m);
@@ -74,6 +75,7 @@ Test(encode, error)
     cr_assert_str_eq(m.message, "going down");
     cr_assert(m.retryable);
     cr_assert_eq(m.retry_after_ms, 250);
+    cr_assert_eq(m.loaded_percent, 37);
 
     failure_set(&f, STATUS_RESOURCE_EXHAUSTED, DETAIL_BODY_TOO_LARGE, "too large");
     check_frame(encode_error(33, 5, &f, fresh()), 33, 3, 5);

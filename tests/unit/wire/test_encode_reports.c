@@ -76,6 +76,20 @@ Test(encode_reports, gpus_of_info)
     cr_assert(g->ecc && g->virtual_memory && !g->managed && !g->simulated);
     cr_assert_eq(g->uptime_ns, 7);
     i.gpu_count = 1000; /* more than there are */
+    i.loading = true;
+    i.load_bytes = UINT64_MAX;
+    i.load_bytes_done = 12;
+    i.load_objects = 3;
+    i.load_objects_done = 2;
+    i.left_out_count = 1000;
+    for (uint32_t n = 0; n < WIRE_LEFT_OUT_MAX; n++)
+        memset(i.left_out[n], 'l', sizeof i.left_out[n] - 1);
+    check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
+    read_message(engram_accel_v1_InfoReply_fields, &m);
+    cr_assert(m.loading && m.load_bytes == UINT64_MAX && m.load_bytes_done == 12);
+    cr_assert(m.load_objects == 3 && m.load_objects_done == 2 && m.left_out == 1000);
+    cr_assert(m.left_out_names_count == 16 && strlen(m.left_out_names[15]) == 144);
+    i.left_out_count = 0;
     check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
     i.gpu_count = 0;
     check_frame(encode_info(2, &i, fresh()), OPERATION_INFO, 1, 2);
