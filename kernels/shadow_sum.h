@@ -75,6 +75,19 @@ CANONICAL_INLINE uint64_t shadow_sum_beside(uint64_t place, float scale, float l
     return shadow_sum_term(place, two) + shadow_sum_term(place + 1, shadow_sum_bits(length));
 }
 
+/* Where the words of the centre are, which counts with the row 0: the codes say nothing without it.
+ * Behind those of all rows. */
+static const uint64_t shadow_sum_centre_place = UINT64_C(1) << 62;
+
+/* Literal: the part of the centre and its norm. */
+static inline uint64_t shadow_sum_centre(uint32_t dimension, const float *centre, float norm)
+{
+    uint64_t sum = shadow_sum_term(shadow_sum_centre_place + dimension, shadow_sum_bits(norm));
+    for (uint32_t i = 0; i < dimension; i++)
+        sum += shadow_sum_term(shadow_sum_centre_place + i, shadow_sum_bits(centre[i]));
+    return sum;
+}
+
 /* Literal: the part of one row. */
 static inline uint64_t shadow_sum_row(uint32_t dimension, const struct shadow_rows *rows,
                                       uint64_t row)

@@ -222,11 +222,19 @@ static struct shadow_rows shadow_rows_from(const struct device_call *c, uint64_t
                                 s->scales + first, s->losts + first, s->lengths + first, count};
 }
 
+static uint64_t sum_of(const struct device_call *c, const struct shadow_rows *rows, uint64_t row)
+{
+    const struct cuda_shadow *s = &c->shadow;
+    uint32_t dimension = c->rows.dimension;
+    return shadow_sum_row(dimension, rows, row) +
+           (row ? 0 : shadow_sum_centre(dimension, s->centre, *s->centre_norm));
+}
+
 static void run_sum(const struct device_call *c)
 {
     const struct shadow_rows rows = shadow_rows_from(c, 0, c->rows.count);
     for (uint64_t row = c->sum.first; row < c->sum.first + c->sum.count; row++) {
-        uint64_t part = shadow_sum_row(c->rows.dimension, &rows, row);
+        uint64_t part = sum_of(c, &rows, row);
         c->sum.sums[row / SHADOW_SUM_ROWS] += c->sum.out ? 0 - part : part;
     }
 }
@@ -237,7 +245,7 @@ static void run_look(const struct device_call *c)
     struct cuda_shadow_found *found = c->look.found;
     uint64_t end = c->look.first + c->look.count, sum = 0;
     for (uint64_t row = c->look.first; row < end; row++) {
-        sum += shadow_sum_row(c->rows.dimension, &rows, row);
+        sum += sum_of(c, &rows, row);
         float norm = c->rows.norms[row], lost = rows.losts[row];
         if (norm > 0.0f && canonical_is_finite(norm) && canonical_is_finite(lost)) {
             found->lost += (double)lost / norm;

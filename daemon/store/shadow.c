@@ -12,6 +12,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/job_screen.h"
 #include "daemon/store/collection_inside.h"
+#include "kernels/shadow_sum.h"
 
 enum {
     ROWS_BYTES_MIN = 4 << 20, /* less lies in the caches, where int8 gains little */
@@ -27,12 +28,6 @@ enum {
 
 /* what one search counts of those that passed of late */
 static const double PASSED_LATE = 0.125;
-
-struct shadow_middle {
-    float norm;
-    uint64_t made_ns;
-    float row[] __attribute__((aligned(64))); /* padded */
-};
 
 static double shadow_share(float lost, float norm)
 {
@@ -63,6 +58,11 @@ static struct shadow_middle *middle_make(const struct edition *e)
     }
     m->made_ns = clock_read_ns(NULL);
     return m;
+}
+
+uint64_t shadow_middle_checksum(uint32_t dimension, const struct shadow_middle *m)
+{
+    return shadow_sum_centre(dimension, m->row, m->norm);
 }
 
 /* True if another centre may lose less: the mean has grown by half since all rows were coded. Under
@@ -212,7 +212,8 @@ static bool fill(struct shadows *all, const struct edition *e, struct segment *s
     s->middle = use->middle;
     use->kernels->measure(c->dimension, segment->rows.data, rows, &use->centre, &s->places);
     atomic_store_explicit(&s->rows, (uint32_t)rows, memory_order_relaxed);
-    s->checksum = shadow_checksum(c->dimension, s, 0, rows);
+    s->checksum =
+        shadow_checksum(c->dimension, s, 0, rows) + shadow_middle_checksum(c->dimension, s->middle);
     s->lost = s->share = 0;
     for (uint64_t i = 0; i < rows; i++) {
         s->lost += shadow_finite(s->places.losts[i]);

@@ -35,6 +35,12 @@ struct segment_shadow {
     struct segment_shadow *next, *previous; /* in the list of all; under its lock */
 };
 
+struct shadow_middle {
+    float norm;
+    uint64_t made_ns;
+    float row[] __attribute__((aligned(64))); /* padded */
+};
+
 /* Of one collection; the centres under the lock of struct shadows. */
 struct collection_shadow {
     const struct shadow_middle *middle; /* the newest; NULL: none yet */
@@ -89,6 +95,8 @@ void shadow_forget(struct shadows *all, struct collection *c);
 /* The sum of what rows [first, end) have as checksums. */
 uint64_t shadow_checksum(uint32_t dimension, const struct segment_shadow *s, size_t first,
                          size_t end);
+/* Of the centre from which a segment's rows are coded; it counts with them. */
+uint64_t shadow_middle_checksum(uint32_t dimension, const struct shadow_middle *m);
 
 /* += would want libatomic for the flags of binary64. */
 static inline void shadow_add(_Atomic double *sum, double more)

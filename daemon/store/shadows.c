@@ -178,7 +178,9 @@ uint64_t shadows_sweep(struct shadows *all)
     struct segment_shadow *s = all->swept ? all->swept : all->first;
     if (s && s->of && shadow_hold(s)) {
         uint32_t rows = atomic_load_explicit(&s->rows, memory_order_relaxed);
-        bool same = shadow_checksum(s->of->dimension, s, 0, rows) == s->checksum;
+        uint64_t sum = shadow_checksum(s->of->dimension, s, 0, rows) +
+                       shadow_middle_checksum(s->of->dimension, s->middle);
+        bool same = sum == s->checksum;
         shadow_leave(s);
         all->swept = s->next;
         if (!same && shadow_seize(s)) {

@@ -11,9 +11,21 @@ struct sum_job {
     uint64_t first, count;
     uint64_t *sums;
     struct cuda_shadow_found *found;
-    uint32_t words; /* of the codes of a row */
+    uint32_t dimension, words; /* words: of the codes of a row */
     bool out;
 };
+
+/* A lane's part of that. */
+__device__ uint64_t centre_sum(const struct sum_job &job, uint32_t lane)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = lane; i < job.dimension; i += 32)
+        sum += shadow_sum_term(shadow_sum_centre_place + i, shadow_sum_bits(job.shadow.centre[i]));
+    if (lane == 0)
+        sum += shadow_sum_term(shadow_sum_centre_place + job.dimension,
+                               shadow_sum_bits(*job.shadow.centre_norm));
+    return sum;
+}
 
 /* By a warp, all of whose lanes get the sum. */
 __device__ __forceinline__ uint64_t row_sum(const struct sum_job &job, uint64_t row)
@@ -24,6 +36,7 @@ __device__ __forceinline__ uint64_t row_sum(const struct sum_job &job, uint64_t 
     uint64_t sum = 0;
     for (uint32_t i = lane; i < job.words; i += 32)
         sum += shadow_sum_term(place + i, codes[i]);
+    if (row == 0) sum += centre_sum(job, lane);
     if (lane == 0)
         sum += shadow_sum_beside(place + job.words, job.shadow.scales[row], job.shadow.losts[row],
                                  job.shadow.lengths[row]);
@@ -85,6 +98,7 @@ static struct sum_job job_of(uint32_t dimension, uint64_t first, uint64_t count,
     job.shadow = *shadow;
     job.first = first;
     job.count = count;
+    job.dimension = dimension;
     job.words = (uint32_t)(shadow_stride(dimension) / 8);
     return job;
 }

@@ -406,6 +406,8 @@ Test(server_shadow, a_sweep_finds_each_bit_that_flipped, .timeout = 300)
     flip(&p, &r, RANGE_SCALES, 4 * 77, 0);
     flip(&p, &r, RANGE_LOSTS, 4 * 9999 + 3, 6); /* a loss that seems less */
     flip(&p, &r, RANGE_LENGTHS, 4 * 256 + 1, 1);
+    flip(&p, &r, RANGE_CENTRE, 4 * 17 + 2, 5); /* of which all codes are the distance */
+    flip(&p, &r, RANGE_CENTRE, vector_stride(96) * sizeof(float), 4); /* its norm */
     ask_free(&r);
     peer_close(&p);
 }

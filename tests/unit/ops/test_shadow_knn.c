@@ -470,3 +470,22 @@ Test(shadow_knn, off_means_off)
     cr_assert_eq(info(&t).screened, screened);
     twins_close(&t);
 }
+
+/* All rows are coded from it, and are all coded anew. */
+Test(shadow_knn, a_flipped_bit_of_the_centre_is_found)
+{
+    struct twins t = twins_open(UNIFORM, DIMENSION, METRIC_COSINE);
+    struct shadows *all = store_shadows(t.shadowed.store);
+    const struct edition *e = collection_now(t.shadowed.collection);
+    for (int norm = 0; norm < 2; norm++) {
+        warm(&t);
+        uint64_t found = shadows_sweep(all);
+        struct shadow_middle *m = t.shadowed.collection->shadow.middles[0];
+        *(norm ? &m->norm : &m->row[5]) += 1.0f;
+        for (size_t i = 0; i < 2 * e->segment_count; i++)
+            shadows_sweep(all);
+        cr_assert_eq(shadows_sweep(all), found + e->segment_count);
+        cr_assert_eq(info(&t).rows, 0);
+    }
+    twins_close(&t);
+}
