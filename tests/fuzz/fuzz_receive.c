@@ -1,14 +1,17 @@
 /* fuzz_receive: bytes of several connections through the front's whole receive path: net, wire,
- * pipeline, scheduler, operations on a CPU that is played here, store, and back. One thread, on a
- * clock that the input moves. An input is a list of actions (one byte: what, and on which
- * connection): a greeting, a frame whose header is right, bytes as they are, a client that does not
- * read, one that goes, time that passes. Every frame that comes back is whole and says that it is a
- * reply, and at the end nothing is left of anybody. */
+ * pipeline, scheduler, operations on a CPU that is played here, store, live settings, and back. One
+ * thread, on a clock that the input moves. The last connection is an operator's; the others are two
+ * users'. An input is a list of actions (one byte: what, and on which connection): a greeting, a
+ * frame whose header is right, bytes as they are, a client that does not read, one that goes, time
+ * that passes. Every frame that comes back is whole and says that it is a reply, and at the end
+ * nothing is left of anybody. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/exec/steps.h"
+#include "daemon/live_settings.h"
 #include "daemon/net/connection.h"
 #include "daemon/ops/operation.h"
 #include "daemon/request/pipeline.h"
@@ -42,6 +45,7 @@ static struct {
     struct done done;
     struct backend cpu;
     struct pipeline *pipeline;
+    struct live_settings live;
     struct fuzz_client clients[CLIENTS];
     struct connection *closing[2 * CLIENTS];
     uint32_t closing_count;
@@ -210,10 +214,11 @@ static uint64_t left(void)
     return (uint64_t)(f.end - f.at);
 }
 
-static void connect_client(struct fuzz_client *client, uint64_t uid)
+static void connect_client(struct fuzz_client *client)
 {
-    const struct peer_key who = peer_key_of_user((uint32_t)(1000 + uid % 2));
-    if (client->c) return;
+    uint32_t number = (uint32_t)(client - f.clients);
+    const struct peer_key who =
+        peer_key_of_user(number == CLIENTS - 1 ? geteuid() : 1000 + number % 2);
     *client = (struct fuzz_client){0};
     client->c = connection_attach(&f.net, &who, &transport, client);
 }
@@ -279,6 +284,7 @@ static void pass(uint64_t ms)
     f.now_ns += ms * MS;
     net_sweep(&f.net);
     pipeline_expire(f.pipeline, f.now_ns);
+    pipeline_keep_memory(f.pipeline);
     turn();
 }
 
@@ -286,7 +292,7 @@ static void act(void)
 {
     uint8_t what = (uint8_t)take(1);
     struct fuzz_client *client = &f.clients[what % CLIENTS];
-    if (!client->c) connect_client(client, what);
+    if (!client->c) connect_client(client);
     if (!client->c) return; /* too many of its user, or no memory */
     switch (what / CLIENTS % 8) {
     case 0: send_frame(client, OPERATION_HELLO, NULL, 0, 0); break;
@@ -312,6 +318,20 @@ static uint64_t read_now(void *owner)
 
 static const struct clock clock_set = {read_now, NULL};
 
+static enum status accept_all(void *owner, const struct config *fresh, struct failure *why)
+{
+    return STATUS_OK;
+}
+
+/* The level of the log stays: its lines are nobody's here. */
+static enum status set_setting(void *owner, const char *name, const char *value, const char *who,
+                               struct failure *why)
+{
+    enum status st = live_settings_set(owner, name, value, who, why);
+    log_set_level_name("error");
+    return st;
+}
+
 static void open_all(bool wants_token)
 {
     static struct secret token;
@@ -326,8 +346,15 @@ static void open_all(bool wants_token)
                                              .cpu = &f.cpu,
                                              .worker_count = WORKERS,
                                              .token = wants_token ? &token : NULL,
+                                             .set_setting = set_setting,
+                                             .settings_owner = &f.live,
                                              .instance = 1};
     expect(!pipeline_create(&options, &f.pipeline));
+    f.live = (struct live_settings){.config = &f.config,
+                                    .asked = f.config,
+                                    .path = "",
+                                    .pipeline = f.pipeline,
+                                    .accept = accept_all};
     struct net_events events = pipeline_net_events(f.pipeline);
     expect(!net_init(&f.net, NULL, &clock_set, f.heap, &f.config, &events));
 }
@@ -370,7 +397,7 @@ static void finish(void)
     net_finish(&f.net);
     pipeline_destroy(f.pipeline);
     store_destroy(f.store);
-    expect(heap_usage(f.heap).blocks == 0);
+    expect(heap_usage(f.heap).blocks == 0 && heap_usage(f.heap).bytes_used == 0);
     heap_destroy(f.heap);
 }
 

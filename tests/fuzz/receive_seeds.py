@@ -11,15 +11,17 @@ import wire_page  # noqa: E402
 from wire_client import HEADER, padded  # noqa: E402
 from wire_frames import recorded  # noqa: E402
 
-HELLO, FRAME, RUN = b"\0", b"\4", b"\x10"  # fuzz_receive.c, act: on the first client
+HELLO, FRAME, RUN = 0, 4, 16  # fuzz_receive.c, act: on the first client
+OPERATOR = 3  # the last client
+FOR_OPERATORS = ("ConfigSet", "ConfigReload", "Save")
 ALONE = ("rows", "links", "memory")
 
 
-def action(frame):
+def action(frame, client=0):
     kind, text, body = frame[5], HEADER.unpack(frame[:32])[5], HEADER.unpack(frame[:32])[7]
     at = 32 + text
-    return (FRAME + bytes([kind, text]) + (body // 64).to_bytes(2, "little") + frame[32:at] +
-            frame[at + padded(at):] + RUN)
+    return (bytes([FRAME + client, kind, text]) + (body // 64).to_bytes(2, "little") +
+            frame[32:at] + frame[at + padded(at):] + bytes([RUN]))
 
 
 def main():
@@ -34,7 +36,9 @@ def main():
                 if name.encode() in frame:
                     before[name] = before.get(name, b"") + action(frame)
         with open(os.path.join(folder, operation), "wb") as f:
-            f.write(b"\0" + HELLO + needed + action(frame))
+            client = OPERATOR if operation in FOR_OPERATORS else 0
+            hellos = bytes([0, HELLO] + ([HELLO + client] if client else []))
+            f.write(hellos + needed + action(frame, client))
 
 
 if __name__ == "__main__":
