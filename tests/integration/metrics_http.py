@@ -302,6 +302,15 @@ def reloads():
     line = d.reload()
     check("metrics.listen: /nowhere/x" in line and "stay" in line, line)
     check(knows("two") and ask(at, "/metrics")[0] == 401, "address that cannot be used")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        d.write_config(text % ("127.0.0.1:%d" % taken.getsockname()[1], token, "true"))
+        line = d.reload()
+    check(d.config_path + ": metrics.listen: 127.0.0.1:" in line and "already in use" in line and
+          "stay" in line, line)
+    check(knows("two") and ask(at, "/metrics")[0] == 401, "address that is in use")
+    d.write_config('{"metrics": {"listen": "%s", "token_file": "%s", "buckets": "9 3"}}' % (at, token))
+    line = d.reload()
+    check("metrics.buckets: '9 3'" in line and "stay" in line and knows("two"), line)
     d.write_token("four\n")
     d.write_config(text % (other, token, "false"))
     d.reload()
