@@ -101,10 +101,12 @@ bool admit_no_job(struct pipeline *p, struct connection *c, const struct frame *
 
 void admit_refuse_full(struct pipeline *p, struct connection *c, const struct frame *f)
 {
-    struct space_counts *counts = space_counts_of(&p->spaces, c->space);
-    counts->requests++;
-    counts->errors++;
-    counts->refused++;
+    if (p->config->observe.enabled) {
+        struct space_counts *counts = space_counts_of(&p->spaces, c->space);
+        counts->requests++;
+        counts->errors++;
+        counts->refused++;
+    }
     ration_took(c, false);
     refuse_frame(p, c, f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
                  "too many requests in flight (limits.requests_total)");

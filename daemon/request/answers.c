@@ -126,7 +126,7 @@ void answer_ping(struct pipeline *p, struct connection *c, const struct frame *f
 {
     void *at = connection_reserve(c, ENCODE_PING_BYTES);
     if (at) connection_commit(c, encode_ping(f->header->request_id, at));
-    p->stats.operations[OPERATION_PING].requests++;
+    if (p->config->observe.enabled) p->stats.operations[OPERATION_PING].requests++;
 }
 
 /* ---------------------------------------------------------------- info, stats, explain, cancel */

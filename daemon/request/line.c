@@ -59,7 +59,7 @@ void line_enter(struct pipeline *p, struct job *j, uint64_t now_ns)
     bool wants_replica = scheduler_enqueue(&p->scheduler, t, &now_known, now_ns);
     j->in_line = true;
     p->in_line++;
-    stats_decided(&p->stats, clock_read_ns(p->clock) - now_ns);
+    if (p->config->observe.enabled) stats_decided(&p->stats, clock_read_ns(p->clock) - now_ns);
     bool faster = p->scheduler.settings.floors_only || t->gpu_ns < t->cpu_ns;
     if (t->reason == REASON_VRAM_PRESSURE && t->gpu_ns && faster) replicas_miss_rows(p->gpu, j);
     if (!wants_replica) return;

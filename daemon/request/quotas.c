@@ -50,7 +50,8 @@ enum status quotas_admit_connection(struct pipeline *p, struct connection *c, st
     uint32_t max = t->quotas.connections_max;
     if (max && t->connections >= max) {
         t->refused_connections++;
-        space_counts_of(&p->spaces, c->space)->refused_connections++;
+        if (p->config->observe.enabled)
+            space_counts_of(&p->spaces, c->space)->refused_connections++;
         failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUOTA,
                     "the space has %u connections, its quota is %u (quotas.connections)",
                     t->connections, max);

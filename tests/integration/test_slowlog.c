@@ -136,6 +136,7 @@ Test(slowlog, what_took_long_is_kept_told_and_logged, .timeout = 300)
     cr_assert_eq(ea_config_set(alpha, "observe.enabled", "false", NULL, NULL), EA_OK);
     cr_assert_eq(ea_get_stats(alpha, &stats), EA_OK);
     ask(alpha), ask(beta);
+    cr_assert_eq(ea_ping(alpha), EA_OK);
     cr_assert_eq(ea_get_stats(alpha, &off), EA_OK);
     cr_expect_eq(off.operation_count, stats.operation_count);
     for (uint32_t i = 0; i < off.operation_count; i++)
