@@ -36,7 +36,7 @@ def bend(frame, first, end, chance):
         elif kind == 1:
             frame[at] = chance.choice([0, 1, 0x7f, 0x80, 0xff])
         else:
-            frame[at:at + 4] = chance.randbytes(len(frame[at:min(at + 4, end)]))
+            frame[at:min(at + 4, end)] = chance.randbytes(min(4, end - at))
 
 
 def mutated(operation, frame, chance):
