@@ -117,7 +117,7 @@ LDFLAGS    := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SAN_FLAGS) $(COV_FL
 NANOPB_LIB := -lprotobuf-nanopb
 DAEMON_LIB := $(NANOPB_LIB) -luv -lcjson -lxxhash -lcrypto -lsystemd -lmicrohttpd -lm
 CLIENT_LIB := $(NANOPB_LIB) -lm
-CLI_LIB    := $(CLIENT_LIB) -lcjson -lminizip
+CLI_LIB    := $(CLIENT_LIB) -lcjson -lminizip -lxxhash -lcrypto
 
 # ---------------------------------------------------------------- files
 KERNEL_SRC := $(filter-out %_avx2.c %_avx512.c %_neon.c,$(wildcard kernels/cpu/*.c))

@@ -27,6 +27,8 @@
     COMMAND(config_set)         \
     COMMAND(reload)             \
     COMMAND(save)               \
+    COMMAND(verify)             \
+    COMMAND(restore)            \
     COMMAND(create)             \
     COMMAND(list)               \
     COMMAND(describe)           \

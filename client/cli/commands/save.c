@@ -96,7 +96,7 @@ const struct command command_save = {
     "until it is on the disk. Requests are answered meanwhile. With --to, SPACEs can be chosen. "
     "In persist.dir, what has not changed since the last snapshot is linked and not written again, "
     "and the newest persist.keep stay; another folder keeps all. Ctrl-C gives it up. Only root and "
-    "the user that the daemon runs as may do it. engram-acceld --verify DIR checks a snapshot.",
+    "the user that the daemon runs as may do it. engram-accel verify DIR checks a snapshot.",
     save_options,
     save_parse,
     save_run};
