@@ -10,7 +10,7 @@ enum status failure_set(struct failure *f, enum status code, enum detail detail,
     if (!f) return code;
     f->code = code;
     f->detail = detail;
-    f->retry_after_ms = 0;
+    f->retry_after_ms = f->loaded_percent = 0;
     f->version = f->instance = f->generation = 0;
     va_list args;
     va_start(args, format);

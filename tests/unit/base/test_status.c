@@ -1,5 +1,6 @@
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "daemon/base/status.h"
@@ -35,6 +36,17 @@ Test(status, every_number_has_a_name_of_its_own)
     cr_expect_str_eq(status_name((enum status) - 1), "?");
     cr_expect_str_eq(detail_name((enum detail)256), "?");
     cr_expect_str_eq(detail_name((enum detail) - 1), "?");
+}
+
+/* It goes to a client as it is, from wherever it lay before. */
+Test(status, a_failure_is_set_as_a_whole)
+{
+    struct failure a, b;
+    memset(&a, 0xff, sizeof a);
+    memset(&b, 0, sizeof b);
+    failure_set(&a, STATUS_UNAVAILABLE, DETAIL_LOADING, "x");
+    failure_set(&b, STATUS_UNAVAILABLE, DETAIL_LOADING, "x");
+    cr_expect_eq(memcmp(&a, &b, offsetof(struct failure, text)), 0);
 }
 
 Test(status, a_failure_carries_its_words)
