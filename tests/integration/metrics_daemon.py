@@ -84,12 +84,15 @@ class Daemon:
         return self
 
     def tool(self, *words):
-        return subprocess.run([self.build + "/engram-accel", "--socket", self.socket, *words],
-                              capture_output=True, text=True, timeout=GIVE_UP_S, check=True).stdout
+        p = self.tool_any(*words)
+        assert p.returncode == 0, (words, p.stdout, p.stderr)
+        return p.stdout
 
     def tool_any(self, *words):
-        return subprocess.run([self.build + "/engram-accel", "--socket", self.socket, *words],
-                              capture_output=True, text=True, timeout=GIVE_UP_S, check=False)
+        """It may take long to connect, too: a second is too short where all processors are busy."""
+        return subprocess.run([self.build + "/engram-accel", "--socket", self.socket, "--timeout",
+                               str(GIVE_UP_S), *words],
+                              capture_output=True, text=True, timeout=2 * GIVE_UP_S, check=False)
 
     def log(self):
         with open(self.log_path, encoding="utf-8") as f:
