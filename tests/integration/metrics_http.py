@@ -144,6 +144,7 @@ def sensors():
     check(said["celsius"] == 61 and said["milliwatts"] == 312500 and said["ecc_uncorrected"] == 2 and
           said["slowed"] == ["power_cap", "hardware_heat"], "stats: %s" % said)
     said = d.tool("stats")
+    check("      61 °C, 312 of 700 W" in d.tool("top", "--count", "1"), "top shows sensors")
     check("61 °C, 312 of 700 W" in said and "slowed by: power_cap, hardware_heat" in said, said)
 
     def doctor():

@@ -3,6 +3,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/sensors.h"
 #include "client/cli/text/progress.h"
 
 #include <inttypes.h>
@@ -171,6 +172,10 @@ static void put_backends(struct top *t)
             ea_gpu_state_name(g->state), 100 * (double)less(g->run_ns, before) / 1e9 / seconds,
             format_bytes(&a, g->replica_bytes + g->request_bytes),
             format_bytes(&b, g->budget_bytes), g->jobs_in_flight);
+        struct sensors_text now, slowed;
+        const char *by = sensors_slowed(&slowed, &g->sensors);
+        if (*sensors_now(&now, &g->sensors))
+            put(t, false, "      %s%s%s", now.c, *by ? "; slowed by " : "", by);
     }
 }
 
