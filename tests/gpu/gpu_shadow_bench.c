@@ -72,13 +72,14 @@ static void bench_line(struct bench *b, struct asked asked, float target)
            "redone %llu",
            metric_names[asked.metric], asked.queries, asked.k, (unsigned long long)asked.rows, with,
            exact, (double)work.passed / (double)asked.queries, work.redone);
-    if (target > 0.0f) printf("; at most %.2f: %s", target, with <= target ? "ok" : "MISSED");
+    if (target > 0.0f) /* what is to be asked again is no answer yet */
+        printf("; at most %.2f: %s", target, with <= target && !work.redone ? "ok" : "MISSED");
     printf("\n");
     fflush(stdout);
 }
 
-/* Rows and queries around `clusters` centres. */
-static void bench_clusters(struct bench *b, size_t clusters, float noise)
+/* Rows around `clusters` centres; queries likewise, or elsewhere. */
+static void bench_clusters(struct bench *b, size_t clusters, float noise, bool elsewhere)
 {
     enum { PART = 16384 };
     float *centres = malloc(clusters * BENCH_DIMENSION * sizeof(float)), *row;
@@ -92,7 +93,9 @@ static void bench_clusters(struct bench *b, size_t clusters, float noise)
         size_t rows = end - at < PART ? end - at : PART;
         for (size_t i = 0; i < rows * BENCH_DIMENSION; i++) {
             row = centres + (at * 7 + i / BENCH_DIMENSION) % clusters * BENCH_DIMENSION;
-            part[i] = row[i % BENCH_DIMENSION] + noise * sample_uniform(&seed);
+            float at_centre = elsewhere && at >= BENCH_ROWS ? 0.0f : row[i % BENCH_DIMENSION];
+            float apart = elsewhere && at >= BENCH_ROWS ? 1.0f : noise;
+            part[i] = at_centre + apart * sample_uniform(&seed);
         }
         float *to = at < BENCH_ROWS ? (float *)b->scene.rows.rows + at * BENCH_DIMENSION
                                     : (float *)b->scene.queries.rows;
@@ -107,6 +110,17 @@ static void bench_clusters(struct bench *b, size_t clusters, float noise)
     DEVICE(cuda_shadow_centre(&b->scene.rows, (float *)b->scene.shadow.centre,
                               (float *)b->scene.shadow.centre_norm, NULL));
     DEVICE(cuda_shadow_code(&b->scene.rows, 0, BENCH_ROWS, &b->scene.shadow, NULL));
+}
+
+/* In one cluster. Of queries that lie in it, too, all cosines are the same but for the last bit. */
+static void bench_tight(struct bench *b, bool elsewhere)
+{
+    printf("one cluster, noise 0.1 %%, asked from %s:\n", elsewhere ? "elsewhere" : "inside");
+    bench_clusters(b, 1, 0.001f, elsewhere);
+    for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
+        bench_line(b, (struct asked){BENCH_ROWS, 1, 10, (enum metric)metric}, 0.0f);
+        bench_line(b, (struct asked){BENCH_ROWS, 128, 10, (enum metric)metric}, 1.0f);
+    }
 }
 
 /* Makes all rows the first one, and the queries likewise. */
@@ -238,14 +252,10 @@ int main(int argc, char **argv)
     DEVICE(cudaEventSynchronize(b.stop));
     DEVICE(cudaEventElapsedTime(&coding, b.start, b.stop));
     printf("coding of %d rows %8.4f ms\n1,000 clusters, noise 10 %%:\n", BENCH_ROWS, coding);
-    bench_clusters(&b, 1000, 0.1f);
+    bench_clusters(&b, 1000, 0.1f, false);
     bench_line(&b, (struct asked){BENCH_ROWS, 1, 10, METRIC_COSINE}, 0.0f);
     bench_line(&b, (struct asked){BENCH_ROWS, 128, 10, METRIC_COSINE}, 0.6f);
-    printf("one cluster, noise 0.1 %%:\n");
-    bench_clusters(&b, 1, 0.001f);
-    for (int metric = METRIC_COSINE; metric <= METRIC_SQUARED_EUCLIDEAN; metric++) {
-        bench_line(&b, (struct asked){BENCH_ROWS, 1, 10, (enum metric)metric}, 0.0f);
-        bench_line(&b, (struct asked){BENCH_ROWS, 128, 10, (enum metric)metric}, 1.0f);
-    }
+    bench_tight(&b, true);
+    bench_tight(&b, false);
     return 0;
 }
