@@ -104,6 +104,7 @@ static const struct detail_words {
     [EA_DETAIL_STATE_CHANGED] = {"state_changed",
                                  "another instance or generation is there than is expected"},
     [EA_DETAIL_CURSOR_ENDED] = {"cursor_ended", "what a cursor kept is not kept any more"},
+    [EA_DETAIL_JOURNAL] = {"journal", "the journal cannot be written: its disk is full, or failed"},
 };
 
 static const struct detail_words *find(uint32_t detail)

@@ -361,7 +361,8 @@ static enum status build(struct engine *e, struct failure *f)
     if (!st) st = engine_memory_build(&e->config, e->kernels, &e->heap, &e->store, f);
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, f);
-    struct persist_options data = {&e->config, e->heap, e->store, e->kernels, wake_loop, e};
+    struct persist_options data = {
+        &e->config, e->heap, e->store, e->kernels, wake_loop, e, pipeline_know_token, e->pipeline};
     e->load = (struct engine_load){
         .pipeline = e->pipeline, .readiness = &e->readiness, .notify = e->options.notify};
     if (!st) st = engine_load_begin(&e->load, &data, f);

@@ -240,6 +240,12 @@ const struct config_key config_keys[] = {
     {.name = "persist.load", .type = CONFIG_CHOICE, .offset = AT(persist_load), .text = "require",
      .choices = "require salvage", .help = "What a damaged snapshot does: require stops the start; "
      "salvage takes an older one, or what is whole."},
+    {.name = "persist.journal", .type = CONFIG_CHOICE, .offset = AT(persist_journal), .text = "off",
+     .choices = "off second always", .help = "Writes since the last snapshot, beside snapshots: "
+     "always: acknowledged when they are synced; second: synced once a second; off: none."},
+    {.name = "persist.journal_mib", .type = CONFIG_NUMBER64, .live = true,
+     .offset = AT(persist_journal_mib), .min = 1, .max = 1 << 30, .number = 4096, .help = "MiB of "
+     "the journal at which a snapshot is saved, from which it begins anew."},
     {.name = "persist.every_s", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(persist_every_s), .max = 31536000, .number = 3600, .help = "Seconds from the end "
      "of a snapshot to the next one, if anything has changed; 0 for none but at a stop and on "

@@ -33,6 +33,7 @@ struct operation_ops;
 struct body;
 struct shared_block;
 struct token_entry;
+struct write_record;
 
 /* As numbered on the wire. */
 enum dtype {
@@ -367,8 +368,12 @@ struct job {
             bool writer;
         };
     };
-    struct token_entry *token; /* of a write under way (request/tokens.h); NULL: none */
-    uint64_t digest[2];        /* of what it asks, if has_digest (exec/digest.h) */
+    struct token_entry *token;   /* of a write under way (request/tokens.h); NULL: none */
+    struct write_record *record; /* for what it does (request/records.h); NULL: none is needed */
+    uint64_t recorded;           /* the record that its reply waits for; 0: none */
+    void *answer;                /* its reply, encoded, which waits; NULL: it does not, or is not */
+    size_t answer_bytes;
+    uint64_t digest[2]; /* of what it asks, if has_digest (exec/digest.h) */
     bool has_digest;
     bool holds_turnstile;  /* of all that it names */
     uint64_t after_writes; /* how many its connection had sent up to it */

@@ -153,12 +153,17 @@ enum status persist_begin(struct persist *p, const struct persist_wish *w, struc
         b->save.last = NULL;
         b->save.last_number = 0;
     }
+    if (!b->elsewhere && !b->dry_run) {
+        b->save.before_commit = journaling_before_commit;
+        st = journaling_begin_save(p, &b->save, f);
+    }
     snprintf(b->report.path, sizeof b->report.path, "%.*s", PERSIST_PATH_MAX,
              b->elsewhere ? w->to : p->folder.path);
     p->background = b;
-    if (start(b)) return STATUS_OK;
+    if (!st && start(b)) return STATUS_OK;
     p->background = NULL;
     free(b);
+    if (st) return st;
     return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_SYSTEM, "no thread to save");
 }
 
@@ -171,7 +176,10 @@ void persist_wait(struct persist *p, struct persist_report *out)
 {
     struct background *b = p->background;
     pthread_join(b->thread, NULL);
-    if (b->report.number && !b->elsewhere) persist_take(p, &b->made);
+    if (b->report.number && !b->elsewhere) {
+        persist_take(p, &b->made);
+        journaling_end_save(p);
+    }
     manifest_free(&b->made);
     *out = b->report;
     free(b->save.items);

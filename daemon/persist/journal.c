@@ -43,7 +43,7 @@ static void tell(struct journal *j, struct journal_entry *done)
     c->synced = file->synced_sequence;
     c->oldest_ns = file->oldest_ns;
     pthread_mutex_unlock(&j->lock);
-    j->options.wake(j->options.owner);
+    if (j->options.wake) j->options.wake(j->options.owner);
 }
 
 static void set_health(struct journal *j, enum journal_health health, const struct failure *why)
@@ -138,6 +138,10 @@ static void write_entry(struct journal *j, const struct journal_entry *e)
 {
     struct failure why = {0};
     bool waited = false;
+    if (e->lost && j->health == JOURNAL_SOUND) {
+        failure_set(&why, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a record");
+        fail(j, JOURNAL_FAILED, &why);
+    }
     while (j->health == JOURNAL_SOUND) {
         enum status st = journal_file_write(&j->file, e, &why);
         if (!st && waited && j->told.health == JOURNAL_NO_ROOM) set_health(j, JOURNAL_SOUND, NULL);
@@ -204,6 +208,7 @@ static void *run(void *arg)
         if (stop && !all) break;
     }
     if (j->health == JOURNAL_SOUND) journal_file_end(&j->file);
+    tell(j, NULL);
     return NULL;
 }
 
@@ -340,16 +345,15 @@ enum status journal_create(const struct journal_options *options, struct journal
 }
 
 void journal_destroy(struct journal *j, void (*give)(void *owner, struct journal_entry *e),
-                     void *owner)
+                     struct journal_counters *out, void *owner)
 {
-    struct journal_counters counters;
     if (!j) return;
     pthread_mutex_lock(&j->lock);
     atomic_store(&j->stop, true);
     pthread_cond_signal(&j->wanted);
     pthread_mutex_unlock(&j->lock);
     pthread_join(j->thread, NULL);
-    for (struct journal_entry *e = journal_poll(j, &counters), *next; e; e = next) {
+    for (struct journal_entry *e = journal_poll(j, out), *next; e; e = next) {
         next = e->next;
         give(owner, e);
     }

@@ -26,6 +26,7 @@ struct journal_entry {
     const uint64_t *row_ids; /* of these */
     struct journal_entry *next;
     uint64_t added_ns;
+    bool lost;        /* it could not be described: the journal fails */
     bool begins_file; /* the journal's own: there a new file begins */
     struct journal_turn turn;
 };
@@ -34,29 +35,9 @@ struct journal_options {
     int folder;
     const char *path;          /* of it */
     struct journal_head head;  /* of the first file; its salt is set by journal_create */
-    void (*wake)(void *owner); /* journal_poll has something; any thread */
+    void (*wake)(void *owner); /* journal_poll has something; any thread; or NULL */
     void *owner;
 };
-/* Makes the first file, and starts the thread. */
-enum status journal_create(const struct journal_options *options, struct journal **out,
-                           struct failure *f);
-/* Writes and syncs what is left; all entries must have been given back, or are given to `give`. */
-void journal_destroy(struct journal *j, void (*give)(void *owner, struct journal_entry *e),
-                     void *owner);
-
-/* Takes an entry; its record's number. Numbers rise by one. */
-uint64_t journal_add(struct journal *j, struct journal_entry *e);
-/* What is added from now on comes into another file, for a snapshot of this instant, which must not
- * get its name before journal_wait_file. RESOURCE_EXHAUSTED. */
-enum status journal_begin_file(struct journal *j, const struct journal_turn *turn,
-                               struct failure *f);
-/* Waits until that file is there, and what was before is synced. */
-enum status journal_wait_file(struct journal *j, struct failure *f);
-/* The file that what is added now comes into. */
-uint64_t journal_file_now(const struct journal *j);
-/* That snapshot is on the disk: files older than `before` go. */
-void journal_snapshot_done(struct journal *j, uint64_t before);
-
 enum journal_health {
     JOURNAL_SOUND,
     JOURNAL_NO_ROOM, /* the disk is full: it is tried again */
@@ -72,6 +53,28 @@ struct journal_counters {
     uint64_t oldest_ns;         /* when the oldest record was added that is not synced; 0: none */
     uint64_t file_bytes;        /* of all files since the last snapshot */
 };
+
+/* Makes the first file, and starts the thread. */
+enum status journal_create(const struct journal_options *options, struct journal **out,
+                           struct failure *f);
+/* Writes and syncs what is left; entries that were not given back are given to `give`. *out: how it
+ * is then. NULL is fine. */
+void journal_destroy(struct journal *j, void (*give)(void *owner, struct journal_entry *e),
+                     struct journal_counters *out, void *owner);
+
+/* Takes an entry; its record's number. Numbers rise by one. */
+uint64_t journal_add(struct journal *j, struct journal_entry *e);
+/* What is added from now on comes into another file, for a snapshot of this instant, which must not
+ * get its name before journal_wait_file. RESOURCE_EXHAUSTED. */
+enum status journal_begin_file(struct journal *j, const struct journal_turn *turn,
+                               struct failure *f);
+/* Waits until that file is there, and what was before is synced. */
+enum status journal_wait_file(struct journal *j, struct failure *f);
+/* The file that what is added now comes into. */
+uint64_t journal_file_now(const struct journal *j);
+/* That snapshot is on the disk: files older than `before` go. */
+void journal_snapshot_done(struct journal *j, uint64_t before);
+
 /* *out: how it is now. Returns entries that nobody reads any more, linked by next. */
 struct journal_entry *journal_poll(struct journal *j, struct journal_counters *out);
 

@@ -24,14 +24,6 @@ static enum status refuse(uint64_t number, const char *why, struct failure *f)
     return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED, "%s: byte 0: %s", name, why);
 }
 
-bool journal_chain_exists(const struct folder *folder)
-{
-    uint64_t *numbers = NULL, count = 0;
-    enum status st = journal_file_list(folder->fd, &numbers, &count, NULL);
-    free(numbers);
-    return !st && count;
-}
-
 static enum status read_head(const struct chain *c, uint64_t i, struct journal_head *out,
                              struct failure *f)
 {
@@ -118,10 +110,8 @@ static enum status cut(struct chain *c, const struct journal_reader *r, struct f
 /* Nothing in these files, from the next on, was acknowledged. */
 static void forget_rest(struct chain *c)
 {
-    struct failure why = {0};
     for (uint64_t i = c->next; c->replay && i < c->count; i++)
-        if (journal_file_set_aside(c->folder->fd, c->numbers[i], &why))
-            log_warning("persist: %s", why.text);
+        journal_file_remove(c->folder->fd, c->numbers[i]);
     c->count = c->next;
 }
 

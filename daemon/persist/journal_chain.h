@@ -28,7 +28,5 @@ struct journal_end {
 enum status journal_chain_replay(const struct folder *folder, const struct journal_base *base,
                                  const struct replay *r, bool salvage, struct journal_end *out,
                                  struct failure *f);
-/* True if there is a file. */
-bool journal_chain_exists(const struct folder *folder);
 
 #endif

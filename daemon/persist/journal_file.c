@@ -35,7 +35,8 @@ void journal_file_name(uint64_t number, char name[JOURNAL_NAME_MAX])
 static bool number_of(const char *name, uint64_t *number)
 {
     char same[JOURNAL_NAME_MAX];
-    if (sscanf(name, "journal-%" SCNu64, number) != 1) return false;
+    if (strncmp(name, "journal-", 8) != 0) return false;
+    *number = strtoull(name + 8, NULL, 10);
     journal_file_name(*number, same);
     return strcmp(name, same) == 0;
 }
@@ -125,16 +126,20 @@ enum status journal_file_make(int folder, const struct journal_head *head, int *
     return st;
 }
 
+void journal_file_remove(int folder, uint64_t number)
+{
+    char name[JOURNAL_NAME_MAX];
+    journal_file_name(number, name);
+    if (unlinkat(folder, name, 0))
+        log_warning("persist: %s: cannot be removed: %s", name, strerror(errno));
+}
+
 void journal_file_prune(int folder, uint64_t before)
 {
     uint64_t *numbers = NULL, count = 0;
-    char name[JOURNAL_NAME_MAX];
     if (journal_file_list(folder, &numbers, &count, NULL)) return;
-    for (uint64_t i = 0; i < count && numbers[i] < before; i++) {
-        journal_file_name(numbers[i], name);
-        if (unlinkat(folder, name, 0))
-            log_warning("persist: %s: cannot be removed: %s", name, strerror(errno));
-    }
+    for (uint64_t i = 0; i < count && numbers[i] < before; i++)
+        journal_file_remove(folder, numbers[i]);
     free(numbers);
 }
 

@@ -49,6 +49,8 @@ uint64_t journal_reader_bytes(const struct journal_reader *r);    /* of the file
 uint64_t journal_reader_sequence(const struct journal_reader *r); /* that the next record has */
 bool journal_reader_ended(const struct journal_reader *r);        /* the file was ended in order */
 
+/* Removes a file of which nothing was used. */
+void journal_file_remove(int folder, uint64_t number);
 /* Makes the file that long, synced. */
 enum status journal_file_cut(int folder, uint64_t number, uint64_t bytes, struct failure *f);
 /* Sets a file aside that nothing can be made of: left-journal-NUMBER. */

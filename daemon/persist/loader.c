@@ -333,8 +333,9 @@ static enum status begin(struct persist *p, struct failure *f)
         bool whole = ld->count && !ld->attempt;
         st = persist_name(p, ld->count ? &ld->m : NULL, ld->count ? number_of(ld) : 0, whole, f);
     }
-    if (st || !ld->count) destroy(ld);
-    if (!st && p->loader)
+    if (st || !ld->count)
+        destroy(ld);
+    else
         log_info("persist: loading %" PRIu64 " objects, %" PRIu64
                  " MiB, of %.100s/snapshot-%012" PRIu64,
                  ld->place_count, ld->all_bytes >> 20, p->folder.path, number_of(ld));
@@ -344,6 +345,7 @@ static enum status begin(struct persist *p, struct failure *f)
 enum status persist_load_begin(struct persist *p, struct failure *f)
 {
     if (!persist_keeps(p)) return STATUS_OK;
+    if (journaling_is_wanted(p)) return persist_load(p, f);
     enum status st = begin(p, f);
     if (st || !p->loader || start_threads(p->loader)) return st;
     destroy(p->loader);
@@ -359,16 +361,33 @@ static void forget_all(struct store *s)
     }
 }
 
+/* With the journal, over what was loaded. */
+static enum status go_on(struct persist *p, struct failure *f)
+{
+    bool salvage = strcmp(p->options.config->persist_load, "salvage") == 0;
+    struct failure why = {0};
+    enum status st = journaling_replay(p, salvage, &why);
+    p->names_later = false;
+    if (st)
+        return failure_set(f, st, why.detail, "%.190s (persist.load is %s)", why.text,
+                           p->options.config->persist_load);
+    return persist_name(p, &p->last, p->number, p->linkable, f);
+}
+
 enum status persist_load(struct persist *p, struct failure *f)
 {
     struct failure why = {0};
     if (!persist_keeps(p)) return STATUS_OK;
-    enum status st = begin(p, f);
-    if (st || !p->loader) return st;
-    do
-        fill_all(p->loader);
-    while (!turn(p, false, &why));
-    if (!why.code) return STATUS_OK;
+    p->names_later = journaling_is_wanted(p);
+    enum status st = begin(p, &why);
+    if (!st && p->loader) {
+        do
+            fill_all(p->loader);
+        while (!turn(p, false, &why));
+        st = why.code;
+    }
+    if (!st && p->names_later) st = go_on(p, &why);
+    if (!st) return STATUS_OK;
     forget_all(p->options.store);
     if (f) *f = why;
     return why.code;

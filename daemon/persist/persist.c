@@ -54,10 +54,17 @@ enum status persist_create(const struct persist_options *options, struct persist
     return st;
 }
 
+static void forget_entry(void *owner, struct journal_entry *e)
+{
+    free(e);
+}
+
 void persist_destroy(struct persist *p)
 {
     if (!p) return;
     assert(!p->background);
+    struct journal_counters counters;
+    if (p->journal) persist_close_journal(p, forget_entry, &counters, NULL);
     persist_load_stop(p);
     free(p->left);
     manifest_free(&p->last);
@@ -121,21 +128,25 @@ static enum status read_before(struct persist *p, struct failure *f)
 enum status persist_name(struct persist *p, const struct manifest *m, uint64_t number, bool whole,
                          struct failure *f)
 {
+    if (p->names_later) return STATUS_OK;
     enum status st = read_before(p, f);
     if (st) return st;
+    bool replayed = p->knows_before && (!number || whole) && journaling_is_whole(p);
     bool goes_on = p->knows_before && number && whole && m->complete &&
                    number + 1 == p->number_next && p->before.snapshot != number;
     uint64_t generation = m ? m->generation : 0;
     if (p->before.generation > generation) generation = p->before.generation;
     if (p->generation > generation) generation = p->generation;
-    p->instance = goes_on ? m->instance : random_number();
+    if (p->replayed.last.generation > generation) generation = p->replayed.last.generation;
+    p->instance = goes_on ? m->instance : replayed ? p->replayed.last.instance : random_number();
     p->generation = goes_on ? generation : generation + 1;
     struct folder_state now = {number, p->generation};
-    st = write_state(p, &now, f);
-    if (!st && number && !goes_on)
-        log_warning("persist: what was written after the snapshot is lost; the data has a new "
+    st = journaling_start(p, f); /* first: its file has the generation, too */
+    if (!st) st = write_state(p, &now, f);
+    if (!st && number && !goes_on && !replayed)
+        log_warning("persist: what was written after the snapshot%s is lost; the data has a new "
                     "instance, generation %" PRIu64,
-                    p->generation);
+                    p->replayed.files ? " and is not in the journal" : "", p->generation);
     return st;
 }
 
@@ -181,10 +192,14 @@ enum status persist_save(struct persist *p, bool complete, struct failure *f)
     s.about.complete = complete;
     s.meter = &meter;
     enum status st = save_list(p->options.store, p->options.kernels, &s.items, &s.count, f);
+    s.before_commit = journaling_before_commit;
+    s.owner = p;
+    if (!st) st = journaling_begin_save(p, &s, f);
     if (!st) st = save_write(&s, &m, f);
     free(s.items);
     if (st) return st;
     persist_take(p, &m);
+    journaling_end_save(p);
     folder_prune(&p->folder, p->options.config->persist_keep);
     save_log(&s, &p->folder, p->number, began_ns);
     return STATUS_OK;

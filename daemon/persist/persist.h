@@ -15,6 +15,7 @@
 #include <stdio.h>
 
 #include "daemon/base/config.h"
+#include "daemon/persist/journal.h"
 #include "daemon/persist/save_item.h"
 #include "daemon/store/space.h"
 
@@ -27,6 +28,10 @@ struct persist_options {
     const struct vector_kernels *kernels;
     void (*wake)(void *owner); /* a save in the background wants persist_poll; any thread */
     void *owner;
+    /* A write of the journal had a token (replay.h); NULL: tokens are forgotten. */
+    enum status (*token)(void *token_owner, const struct journal_write *w, const float *weights,
+                         struct failure *f);
+    void *token_owner;
 };
 enum status persist_create(const struct persist_options *options, struct persist **out,
                            struct failure *f);
@@ -69,6 +74,11 @@ void persist_load_seen(const struct persist *p, struct load_seen *out);
 const struct manifest *persist_last(const struct persist *p);
 /* True if there is a folder (persist.dir). */
 bool persist_keeps(const struct persist *p);
+/* The journal of what is written from now on; NULL: there is none (persist.journal). */
+struct journal *persist_journal(const struct persist *p);
+/* Writes what is left of it, and ends it; entries go to `give`. *out: how it was then. */
+void persist_close_journal(struct persist *p, void (*give)(void *owner, struct journal_entry *e),
+                           struct journal_counters *out, void *owner);
 /* Of the data: what was loaded, or a new one. */
 uint64_t persist_instance(const struct persist *p);
 uint64_t persist_generation(const struct persist *p);

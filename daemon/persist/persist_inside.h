@@ -6,6 +6,7 @@
 #define ENGRAM_PERSIST_PERSIST_INSIDE_H
 
 #include "daemon/persist/folder.h"
+#include "daemon/persist/journal_chain.h"
 #include "daemon/persist/persist.h"
 #include "daemon/persist/save.h"
 
@@ -26,7 +27,31 @@ struct persist {
     bool asked_before, knows_before;
     struct persist_left *left; /* from malloc */
     uint64_t left_count;
+    bool names_later;              /* than it is loaded: when the journal is replayed */
+    struct journal *journal;       /* NULL: there is none */
+    struct journal_end replayed;   /* what there was of one, and was replayed */
+    bool has_files;                /* of a journal */
+    struct journal_turn file_turn; /* where a save without a journal is */
+    uint64_t file_empty;           /* the one that a save made, where no journal is written */
+    uint64_t files_from; /* what is needed when the save is on the disk: it and newer ones */
 };
+
+/* ---- the journal (journaling.c) ---- */
+
+/* True if there is a journal, or one is to be written: then all is loaded before anybody writes. */
+bool journaling_is_wanted(const struct persist *p);
+/* Replays what there is over what was loaded. */
+enum status journaling_replay(struct persist *p, bool salvage, struct failure *f);
+/* Whether all that was acknowledged is there, and so the instance stays. */
+bool journaling_is_whole(const struct persist *p);
+/* Begins to write one, if that is wanted. */
+enum status journaling_start(struct persist *p, struct failure *f);
+/* A snapshot of this instant begins, of everything, in the folder: its number and names. */
+enum status journaling_begin_save(struct persist *p, const struct save *s, struct failure *f);
+/* It is about to get its name; its thread. */
+enum status journaling_before_commit(void *owner, struct failure *f);
+/* It has it. */
+void journaling_end_save(struct persist *p);
 
 /* The next snapshot in the folder, of everything as it is now, without its items. */
 void persist_prepare(const struct persist *p, struct save *s);

@@ -230,6 +230,12 @@ static enum status write_manifest(struct save *s, int to, struct manifest *m, st
     return st;
 }
 
+static enum status commit(const struct save *s, int to, struct failure *f)
+{
+    enum status st = s->before_commit ? s->before_commit(s->owner, f) : STATUS_OK;
+    return st ? st : folder_commit(s->folder, s->number, to, f);
+}
+
 enum status save_write(struct save *s, struct manifest *out, struct failure *f)
 {
     int to = -1, last = -1;
@@ -246,7 +252,8 @@ enum status save_write(struct save *s, struct manifest *out, struct failure *f)
         if (s->last_number) last = folder_open_snapshot(s->folder->fd, s->last_number);
         st = write_objects(s, last, to, f);
         if (!st) st = write_manifest(s, to, &m, f);
-        if (!st && (st = folder_commit(s->folder, s->number, to, f))) manifest_free(&m);
+        if (!st) st = commit(s, to, f);
+        if (st) manifest_free(&m);
         if (last >= 0) close(last);
         close(to);
         if (st) folder_abandon(s->folder, s->number);

@@ -30,6 +30,8 @@ struct save {
     const struct manifest *last;
     struct save_meter *meter;
     void (*object_done)(void *owner); /* called after each; NULL: nobody */
+    /* Called before it gets its name; NULL: nobody. */
+    enum status (*before_commit)(void *owner, struct failure *f);
     void *owner;
 };
 /* Whether there is room for it, by its size; *bytes: what is to be written, without what may be

@@ -7,6 +7,7 @@
 #include "daemon/request/expects.h"
 #include "daemon/request/find.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/records.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/scans.h"
 #include "daemon/request/turnstiles.h"
@@ -54,6 +55,7 @@ enum status admit_job(struct pipeline *p, struct connection *c, struct job *j)
             return j->failure.code;
         }
         scans_drop(p, j->resident);
+        records_dropped(p, j);
         drops_unlink(p, j->resident);
     }
     c->writes += job_written(j) != NULL;

@@ -19,8 +19,10 @@
 #include "daemon/request/drops.h"
 #include "daemon/request/expects.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/journals.h"
 #include "daemon/request/loads.h"
 #include "daemon/request/quotas.h"
+#include "daemon/request/records.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/writes.h"
 #include "daemon/store/collection.h"
@@ -152,6 +154,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .started_ns = p->started_ns,
         .now_ns = clock_read_ns(p->clock),
         .limits = limits_of(p),
+        .journal = journals_seen(p, clock_read_ns(p->clock)),
     };
 }
 
@@ -242,6 +245,7 @@ static void create(struct pipeline *p, struct job *j)
         return;
     j->result.version = collection_info(c).version;
     drops_note_made(net_find(p->net, j->key.connection), collection_resident(c));
+    records_made(p, j, collection_resident(c));
 }
 
 /* What is made is empty; a repetition is told so, too, whatever became of it. */
@@ -317,7 +321,10 @@ bool answer_now(struct pipeline *p, struct connection *c, struct job *j)
 #include "proto/operations.def"
         break;
     }
+    bool held = bytes && records_hold(p, j, at, bytes);
+    if (j->failure.code) bytes = 0;
     reply_observe(p, j, BACKEND_NONE, clock_read_ns(p->clock));
+    if (held) return true;
     if (bytes)
         connection_commit(c, bytes);
     else

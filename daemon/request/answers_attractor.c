@@ -1,6 +1,7 @@
 #include "daemon/request/answers_attractor.h"
 
 #include "daemon/request/drops.h"
+#include "daemon/request/records.h"
 #include "daemon/request/tables.h"
 #include "daemon/request/writes.h"
 #include "daemon/store/attractor.h"
@@ -24,6 +25,7 @@ static void create(struct pipeline *p, struct job *j)
     j->result.version = attractor_info(a).version;
     if (tables_make(p, j->ticket.tenancy, a)) {
         drops_note_made(net_find(p->net, j->key.connection), attractor_resident(a));
+        records_made(p, j, attractor_resident(a));
         return;
     }
     store_attractor_unlink(p->store, j->space, a);

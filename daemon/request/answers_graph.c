@@ -2,6 +2,7 @@
 
 #include "daemon/report/cards_report.h"
 #include "daemon/request/drops.h"
+#include "daemon/request/records.h"
 #include "daemon/request/writes.h"
 #include "daemon/store/graph.h"
 #include "daemon/wire/encode.h"
@@ -16,6 +17,7 @@ static void create(struct pipeline *p, struct job *j)
         return;
     j->result.version = graph_info(g).version;
     drops_note_made(net_find(p->net, j->key.connection), graph_resident(g));
+    records_made(p, j, graph_resident(g));
 }
 
 size_t answer_graph_create(struct pipeline *p, struct job *j, void *at)

@@ -4,6 +4,7 @@
 
 #include "daemon/request/drops.h"
 #include "daemon/request/find.h"
+#include "daemon/request/records.h"
 #include "daemon/request/writes.h"
 #include "daemon/sched/turnstile.h"
 #include "daemon/store/attractor.h"
@@ -40,7 +41,7 @@ static void swap(struct pipeline *p, struct job *j)
     struct resident *with = find_with(p, j);
     if (!with) return;
     struct resident *there = find_resident(p, j, (enum object_kind)q->object, q->names[0], &none);
-    if (!writes_swap(p, j, there)) return;
+    if (!records_have_all(p, j, with) || !writes_swap(p, j, there)) return;
     uint64_t before = there ? resident_version(there) : 0;
     if (there && !drops_begin(p, there, j->ticket.tenancy)) {
         failure_set(&j->failure, STATUS_RESOURCE_EXHAUSTED, DETAIL_QUEUE_FULL,
@@ -53,6 +54,7 @@ static void swap(struct pipeline *p, struct job *j)
     with->ops->renumber(with);
     j->result.version = resident_version(with);
     j->result.counts[0] = before;
+    records_swapped(p, j, with, q->names[1]);
 }
 
 size_t answer_swap(struct pipeline *p, struct job *j, void *at)

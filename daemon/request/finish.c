@@ -3,6 +3,7 @@
 #include "daemon/cards/cards.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
+#include "daemon/request/records.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/saves.h"
 #include "daemon/request/scans.h"
@@ -24,6 +25,7 @@ void finish_job(struct pipeline *p, struct job *j)
     bool writes = job_written(j) != NULL;
     if (p->config->observe.enabled) stats_route(&p->stats, j->backend, j->reason);
     scans_end_page(p, j);
+    records_written(p, j);
     turnstiles_leave(p, j);
     /* Written rows stay written, so a writer reports how it ended even if it is late; any other
      * job may have stopped in the middle. */

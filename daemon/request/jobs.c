@@ -168,6 +168,8 @@ void job_give(struct pipeline *p, struct job *j)
         HASH_DEL(p->in_flight, j);
         principals_discount_job(p, j);
     }
+    free(j->record);
+    free(j->answer);
     body_drop(j->body);
     heap_give(p->heap, &j->result.block);
     heap_give(p->heap, &j->kept);

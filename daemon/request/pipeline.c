@@ -16,6 +16,7 @@
 #include "daemon/request/expects.h"
 #include "daemon/request/finish.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/journals.h"
 #include "daemon/request/line.h"
 #include "daemon/request/loads.h"
 #include "daemon/request/principals.h"
@@ -51,6 +52,7 @@ static void pipeline_on_frame(void *owner, struct connection *c, const struct fr
     if (!st) st = expects_begin(p, j);
     if (!st && saves_take(p, c, j)) return;
     if (!st && answer_now(p, c, j)) {
+        if (j->answer) return; /* it waits for the disk */
         job_move(j, JOB_DONE);
         job_give(p, j);
         return;
@@ -149,6 +151,7 @@ void pipeline_collect(struct pipeline *p)
 {
     if (p->gpu) cards_poll(p->gpu);
     pipeline_take_done(p);
+    journals_poll(p);
 }
 
 void pipeline_tick(struct pipeline *p)

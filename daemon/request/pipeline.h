@@ -16,6 +16,7 @@
 #include "daemon/store/space.h"
 #include "kernels/vectors.h"
 
+struct journal_write;
 struct pipeline;
 
 /* All of it stays the caller's. */
@@ -96,6 +97,9 @@ struct pipeline_counts pipeline_count(const struct pipeline *p);
 /* What it saves to, and whose instance it has if data is kept; before the loop runs. */
 struct persist;
 void pipeline_set_persist(struct pipeline *p, struct persist *persist);
+/* A write with a token that the journal has (persist_options.token; owner: the pipeline). */
+enum status pipeline_know_token(void *owner, const struct journal_write *w, const float *weights,
+                                struct failure *f);
 /* True if writes are remembered by tokens, which a successor would not know. */
 bool pipeline_has_tokens(struct pipeline *p);
 

@@ -11,6 +11,7 @@
  *   scans       versions that are kept while they are read by position
  *   tables      what an attractor begins with
  *   tokens      writes that may be repeated
+ *   records     what was done, for the journal
  *   writes      whether a write finds what it expects
  *   uploads     replicas in the background
  *   situation   what is known when a job's backend is picked
@@ -19,6 +20,7 @@
  *   progress    how far long requests are
  *   slow        requests that took long
  *   reply       a job's last move
+ *   journals    replies that wait for the disk
  *   save_pins   what a snapshot reads
  *   saves       snapshots while others are served
  *   finish      from a backend to the reply, or to another try
@@ -42,6 +44,7 @@
 #define ENGRAM_REQUEST_PIPELINE_INSIDE_H
 
 #include "daemon/net/connection.h"
+#include "daemon/persist/journal.h"
 #include "daemon/persist/persist.h"
 #include "daemon/report/memory_history.h"
 #include "daemon/report/slow_log.h"
@@ -108,6 +111,16 @@ struct saves {
     uint64_t version;    /* the last, when it began */
 };
 
+/* Writes on their way to the disk. */
+struct journals {
+    struct journal *journal; /* NULL: there is none */
+    bool always;             /* replies wait for the sync */
+    struct journal_counters now;
+    uint64_t added, written; /* the last record that was added, and that the journal gave back */
+    uint64_t sound_from;     /* the first file that has all that was done since it began */
+    struct queue held;       /* jobs whose replies wait */
+};
+
 struct pipeline {
     const struct config *config;
     const struct clock *clock; /* NULL: the real one; read nowhere else here */
@@ -140,6 +153,7 @@ struct pipeline {
     struct queue tables; /* jobs whose attractor waits for a matrix that another one makes */
     struct tokens tokens;
     struct saves saves;
+    struct journals journals;
 
     struct stats stats;
     struct spaces_counted spaces;

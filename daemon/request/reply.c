@@ -2,6 +2,7 @@
 
 #include "daemon/request/jobs.h"
 #include "daemon/request/line.h"
+#include "daemon/request/records.h"
 #include "daemon/request/slow.h"
 #include "daemon/wire/encode.h"
 
@@ -25,6 +26,7 @@ void reply_observe(struct pipeline *p, const struct job *j, enum backend_id back
 void reply_send(struct pipeline *p, struct job *j)
 {
     line_expect_no_more(j);
+    if (records_hold(p, j, NULL, 0)) return;
     job_move(j, JOB_DONE);
     j->answered_ns = clock_read_ns(p->clock);
     if (j->token) tokens_end(&p->tokens, j, j->answered_ns);

@@ -16,8 +16,7 @@ static void unpin(struct pipeline *p, struct save_pin *pin)
     r->ops->end(&pin->object);
     sweep_gone(p, r);
     heap_lend_end(p->heap, space->number, pin->lent_bytes);
-    atomic_store(&r->saved, false);
-    if (r->abandoned) r->ops->destroy(r);
+    sweep_unsave(r);
     store_space_release(p->store, space);
 }
 
@@ -63,7 +62,7 @@ enum status save_pins_hold(struct pipeline *p, const struct save_item *items, ui
     }
     for (uint64_t i = 0; i < count; i++) {
         struct resident *r = pins[i].object.resident;
-        atomic_store(&r->saved, true);
+        atomic_fetch_add(&r->saved, 1);
         r->space->users++;
         pins[i].version = resident_version(r);
         /* What it keeps, and copies that writes make since they find it pinned. */

@@ -7,6 +7,7 @@
 #include "daemon/base/log.h"
 #include "daemon/persist/save.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/journals.h"
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/save_pins.h"
@@ -17,11 +18,12 @@
 /* Attempts before a save is refused for want of memory; and how long one waits until everything can
  * be pinned: attractors whose weights are being made cannot. */
 enum { ATTEMPTS_MAX = 4, RETRY_SAVE_MS = 1000 };
-#define CALM_NS     UINT64_C(10000000000)
-#define AGAIN_NS    UINT64_C(1000000000)
-#define CALM_GAP_NS UINT64_C(1000000)
-#define SECOND_NS   UINT64_C(1000000000)
-#define ROOM_SHARE  64 /* of the memory bound: where less is left, a save keeps nothing */
+#define CALM_NS        UINT64_C(10000000000)
+#define AGAIN_NS       UINT64_C(1000000000)
+#define CALM_GAP_NS    UINT64_C(1000000)
+#define SECOND_NS      UINT64_C(1000000000)
+#define JOURNAL_GAP_NS UINT64_C(2000000000) /* between two that the journal wants */
+#define ROOM_SHARE     64 /* of the memory bound: where less is left, a save keeps nothing */
 
 /* ---------------------------------------------------------------- who waits */
 
@@ -343,8 +345,9 @@ static bool is_due(struct pipeline *p, uint64_t now_ns)
 {
     struct saves *s = &p->saves;
     uint64_t every_ns = p->config->persist_every_s * SECOND_NS;
-    if (!every_ns || now_ns - s->ended_ns < every_ns || !persist_keeps(s->persist)) return false;
-    if (now_ns < s->look_ns) return false;
+    if (!persist_keeps(s->persist)) return false;
+    if (journals_want_save(p)) return now_ns - s->ended_ns >= JOURNAL_GAP_NS;
+    if (!every_ns || now_ns - s->ended_ns < every_ns || now_ns < s->look_ns) return false;
     s->look_ns = now_ns + SECOND_NS;
     return state_now(p) != s->saved;
 }
@@ -444,4 +447,5 @@ void pipeline_set_persist(struct pipeline *p, struct persist *persist)
     p->saves.ended_ns = clock_read_ns(p->clock);
     if (persist_keeps(persist))
         p->state = (struct state_name){persist_instance(persist), persist_generation(persist), 0};
+    journals_open(p, persist_journal(persist));
 }

@@ -1,6 +1,7 @@
 #include "daemon/request/drops.h"
 #include "daemon/request/groups.h"
 #include "daemon/request/jobs.h"
+#include "daemon/request/journals.h"
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/saves.h"
@@ -53,5 +54,6 @@ void pipeline_abandon(struct pipeline *p)
         turnstiles_leave(p, j);
         reply_send(p, j);
     }
+    journals_close(p);
     p->gpu = NULL;
 }

@@ -43,7 +43,12 @@ void sweep_gone(struct pipeline *p, struct resident *r)
 void sweep_resident(struct resident *r)
 {
     if (resident_is_saved(r))
-        r->abandoned = true; /* save_pins.c destroys it */
+        r->abandoned = true; /* sweep_unsave destroys it */
     else
         r->ops->destroy(r);
+}
+
+void sweep_unsave(struct resident *r)
+{
+    if (atomic_fetch_sub(&r->saved, 1) == 1 && r->abandoned) r->ops->destroy(r);
 }

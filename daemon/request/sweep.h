@@ -9,7 +9,10 @@
 #include "daemon/request/pipeline_inside.h"
 
 void sweep_gone(struct pipeline *p, struct resident *r);
-/* Destroys r, which was dropped; if a snapshot reads it, as soon as that has ended with it. */
+/* Destroys r, which was dropped; if a snapshot or a record reads it, as soon as the last of them
+ * has ended with it, */
 void sweep_resident(struct resident *r);
+/* which it says. */
+void sweep_unsave(struct resident *r);
 
 #endif

@@ -297,6 +297,53 @@ void tokens_end(struct tokens *t, struct job *j, uint64_t now_ns)
     keep(t, e, j);
 }
 
+/* ---- what is known from before ---- */
+
+static void fill_weights(struct token_entry *e, const struct token_known *k)
+{
+    uint64_t bytes = k->weight_count * sizeof(float);
+    if (!k->weights) return;
+    memcpy(e->body, k->weights, bytes);
+    e->result.body_bytes = e->room;
+    e->result.tensors[RESULT_ADDED_WEIGHTS] =
+        (struct tensor){DTYPE_FLOAT32, k->weight_count, 1, NULL};
+}
+
+enum status tokens_restore(struct tokens *t, const struct token_known *k, uint64_t now_ns)
+{
+    struct token_key key = {.token = {k->token[0], k->token[1]}};
+    uint64_t room = k->weights ? frame_align(k->weight_count * sizeof(float)) : 0;
+    struct token_entry *old;
+    if (room > TOKEN_BODY_BYTES) return STATUS_OK;
+    memcpy(key.space, k->space, strlen(k->space));
+    HASH_FIND(hh, t->by_key, &key, sizeof key, old);
+    if (old) forget(t, old); /* NOLINT(clang-analyzer-unix.Malloc) */
+    struct token_entry *e = fault_here("tokens: known") ? NULL : calloc(1, sizeof *e + room);
+    struct token_space *s = e ? have_space(t, k->space) : NULL;
+    if (s) {
+        e->key = key;
+        HASH_ADD(hh, t->by_key, key, sizeof e->key, e);
+    }
+    if (!s || !e->hh.tbl) {
+        if (s) drop_space(t, s);
+        free(e);
+        return STATUS_RESOURCE_EXHAUSTED;
+    }
+    e->operation = k->operation;
+    e->body_bytes = k->body_bytes;
+    memcpy(e->digest, k->digest, sizeof e->digest);
+    e->room = room;
+    e->space = s;
+    s->users++;
+    e->result = k->result;
+    fill_weights(e, k);
+    make_room(t, s, e->result.body_bytes);
+    e->until_ns = now_ns + TOKEN_LIFE_NS;
+    e->done = true;
+    list_add(t, e);
+    return STATUS_OK;
+}
+
 void tokens_finish(struct tokens *t)
 {
     while (t->by_key)

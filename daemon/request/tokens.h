@@ -28,6 +28,19 @@ struct tokens {
 
 void tokens_finish(struct tokens *t);
 
+/* A write that was done before this daemon began. data: its answer's weights of edges, or NULL. */
+struct token_known {
+    const char *space;
+    uint64_t token[2];
+    enum operation operation;
+    uint64_t body_bytes, digest[2];
+    struct job_result result; /* without its body */
+    const float *weights;
+    uint64_t weight_count;
+};
+/* RESOURCE_EXHAUSTED. */
+enum status tokens_restore(struct tokens *t, const struct token_known *k, uint64_t now_ns);
+
 /* True if writes are remembered. */
 bool tokens_remember(struct tokens *t, uint64_t now_ns);
 

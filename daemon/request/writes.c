@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "daemon/request/jobs.h"
+#include "daemon/request/records.h"
 #include "daemon/sched/turnstile.h"
 #include "daemon/store/resident.h"
 
@@ -40,13 +41,19 @@ static enum status check_version(struct job *j, const struct resident *r, bool e
 
 bool writes_recall(struct pipeline *p, struct job *j)
 {
-    return tokens_recall(&p->tokens, j, clock_read_ns(p->clock));
+    if (!tokens_recall(&p->tokens, j, clock_read_ns(p->clock))) return false;
+    if (!j->failure.code) records_refuse_repeated(p, j);
+    return true;
+}
+
+static bool begin(struct pipeline *p, struct job *j)
+{
+    return records_begin(p, j) && tokens_begin(&p->tokens, j, clock_read_ns(p->clock));
 }
 
 bool writes_begin(struct pipeline *p, struct job *j)
 {
-    return tokens_begin(&p->tokens, j, clock_read_ns(p->clock)) &&
-           !check_version(j, job_written(j)->resident, job_drops(j));
+    return begin(p, j) && !check_version(j, job_written(j)->resident, job_drops(j));
 }
 
 static void refuse_nothing(struct job *j)
@@ -58,7 +65,7 @@ static void refuse_nothing(struct job *j)
 
 bool writes_create(struct pipeline *p, struct job *j, bool is_there)
 {
-    if (!tokens_begin(&p->tokens, j, clock_read_ns(p->clock))) return false;
+    if (!begin(p, j)) return false;
     uint64_t version = j->request.write.version;
     if (!version || check_known(j)) return !version;
     if (is_there) return true; /* which is refused for that */
@@ -68,7 +75,7 @@ bool writes_create(struct pipeline *p, struct job *j, bool is_there)
 
 bool writes_swap(struct pipeline *p, struct job *j, const struct resident *there)
 {
-    if (!tokens_begin(&p->tokens, j, clock_read_ns(p->clock))) return false;
+    if (!begin(p, j)) return false;
     if (there) return !check_version(j, there, true);
     if (!j->request.write.version) return true;
     if (!check_known(j)) refuse_nothing(j);

@@ -91,15 +91,17 @@ struct resident {
      * take theirs from one counter (space_next_version), so that a version stands for one state of
      * one of them, also after a drop and a create. */
     _Atomic uint64_t version;
-    /* A snapshot reads one of its editions: the loop sets it, who drops it asks. Its memory stays
-     * until the snapshot has ended with it, and destroys it if it is abandoned by then. */
-    atomic_bool saved;
+    /* How many read one of its editions beside requests, a snapshot and records: the loop counts
+     * them, who drops it asks. Its memory stays until the last has ended with it, which destroys it
+     * if it is abandoned by then (request/sweep.c). */
+    atomic_uint saved;
     bool abandoned;
+    uint64_t since; /* of a hidden one: the journal's file in which it was made; 0: none */
 };
 
 static inline bool resident_is_saved(const struct resident *r)
 {
-    return atomic_load_explicit(&r->saved, memory_order_relaxed);
+    return atomic_load_explicit(&r->saved, memory_order_relaxed) > 0;
 }
 
 static inline uint64_t resident_version(const struct resident *r)

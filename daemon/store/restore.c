@@ -92,3 +92,22 @@ void store_space_empty(struct store *s, struct space *space)
     }
     store_space_release(s, space);
 }
+
+static void note_hidden(const struct resident *r, uint64_t *since)
+{
+    if (name_is_hidden(r->name) && r->since < *since) *since = r->since;
+}
+
+uint64_t store_hidden_since(const struct store *s)
+{
+    uint64_t since = UINT64_MAX;
+    for (const struct space *at = store_space_next(s, NULL); at; at = store_space_next(s, at)) {
+        for (const struct collection *c = at->collections; c; c = c->hh.next)
+            note_hidden(&c->resident, &since);
+        for (const struct graph *g = at->graphs; g; g = g->hh.next)
+            note_hidden(&g->resident, &since);
+        for (const struct attractor *a = at->attractors; a; a = a->hh.next)
+            note_hidden(&a->resident, &since);
+    }
+    return since;
+}

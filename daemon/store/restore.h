@@ -26,6 +26,9 @@ void attractor_restore(struct attractor *a, uint64_t version, uint64_t patterns)
 /* Destroys all collections, graphs and attractors of a space, which may be forgotten then. */
 void store_space_empty(struct store *s, struct space *space);
 
+/* The least `since` of all that has a hidden name; UINT64_MAX: nothing has. */
+uint64_t store_hidden_since(const struct store *s);
+
 uint64_t store_last_version(const struct store *s);
 void store_restore_version(struct store *s, uint64_t version);
 /* Residents of the space take their versions from there, while what they are given has others than

@@ -33,7 +33,7 @@ enum status journal_house_start(struct journal_house *h, bool always, struct fai
     return journal_create(&options, &h->journal, f);
 }
 
-static void give(void *owner, struct journal_entry *e)
+void journal_house_give(void *owner, struct journal_entry *e)
 {
     struct journal_house *h = owner;
     h->given++;
@@ -44,13 +44,14 @@ static void give_all(struct journal_house *h, struct journal_entry *e)
 {
     for (struct journal_entry *next; e; e = next) {
         next = e->next;
-        give(h, e);
+        journal_house_give(h, e);
     }
 }
 
 void journal_house_stop(struct journal_house *h)
 {
-    journal_destroy(h->journal, give, h);
+    struct journal_counters counters;
+    journal_destroy(h->journal, journal_house_give, &counters, h);
     h->journal = NULL;
 }
 

@@ -20,6 +20,8 @@ void journal_house_open(struct journal_house *h, const char *path);
 void journal_house_close(struct journal_house *h);
 /* Makes the first file of a journal that follows nothing. */
 enum status journal_house_start(struct journal_house *h, bool always, struct failure *f);
+/* Takes an entry back; owner: the house. */
+void journal_house_give(void *owner, struct journal_entry *e);
 /* Ends the journal, in order. */
 void journal_house_stop(struct journal_house *h);
 

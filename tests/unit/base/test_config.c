@@ -77,6 +77,8 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_str_eq(c.persist_dir, "");
     cr_expect_str_eq(c.persist_load, "require");
     cr_expect(c.persist_on_stop);
+    cr_expect_str_eq(c.persist_journal, "off");
+    cr_expect_eq(c.persist_journal_mib, 4096);
     cr_expect_eq(c.persist_every_s, 3600);
     cr_expect_eq(c.persist_mib_per_s, 0);
     cr_expect_eq(c.persist_keep, 2);
@@ -175,6 +177,8 @@ Test(config, every_key_is_read)
     want.peers = (struct peer_limits){1 << 30, 1 << 20, 65536, 1, 0};
     strcpy(want.persist_dir, "/var/snapshots");
     strcpy(memset(want.persist_load, 0, CONFIG_TEXT_MAX), "salvage");
+    strcpy(memset(want.persist_journal, 0, CONFIG_TEXT_MAX), "always");
+    want.persist_journal_mib = 9;
     want.persist_on_stop = false;
     want.persist_every_s = 31536000;
     want.persist_mib_per_s = 1048576;
@@ -216,7 +220,8 @@ Test(config, every_key_is_read)
         "\"connections\": 65536, \"weight\": 1000},"
         "\"peers\": {\"queue\": 1048576, \"connections\": 65536, \"body_mib\": 1073741824, "
         "\"log_lines\": 1},"
-        "\"persist\": {\"dir\": \"/var/snapshots\", \"load\": \"salvage\", \"on_stop\": false,"
+        "\"persist\": {\"dir\": \"/var/snapshots\", \"load\": \"salvage\", "
+        "\"journal\": \"always\", \"journal_mib\": 9, \"on_stop\": false,"
         "\"every_s\": 31536000, \"mib_per_s\": 1048576, "
         "\"keep\": 1000, \"key_file\": \"/etc/key\"},"
         "\"metrics\": {\"listen\": \"[::1]:7424\", \"token_file\": \"/etc/metrics\", \"open\": "

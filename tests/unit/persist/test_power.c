@@ -17,6 +17,7 @@
 #include <linux/ptrace.h>
 
 #include "daemon/base/log.h"
+#include "tests/support/journal_house.h"
 #include "tests/support/persist_house.h"
 #include "tests/support/sweep.h"
 
@@ -118,12 +119,20 @@ static void note_entry(struct disk *d, pid_t pid, const char *folder,
         *synced_of(d, number_of(pid, (int)args[2])) = false;
     } else if (s->entry.nr == SYS_openat && args[2] & O_CREAT) {
         *synced_of(d, number_of(pid, (int)args[0])) = false;
+    } else if (s->entry.nr == SYS_unlinkat) {
+        read_text(pid, args[1], name, sizeof name);
+        if (strncmp(name, "journal-", 8) == 0)
+            cr_assert_not(d->renamed, "%s goes before the snapshot is certain", name);
     } else if (moves) {
         read_text(pid, args[1], name, sizeof name);
         snprintf(path, sizeof path, "%s/%s", folder, name);
         if (strncmp(name, ".saving-", 8) == 0) {
             check_renamed(d, path);
             d->renamed = true;
+        } else if (strncmp(name, ".journal-", 9) == 0) {
+            struct stat is;
+            cr_assert_eq(stat(path, &is), 0);
+            cr_assert(*synced_of(d, is.st_ino), "%s is not synced", name);
         } else {
             cr_assert_not(d->renamed, "%s goes before the new one is certain", name);
         }
@@ -241,4 +250,54 @@ Test(power, a_save_that_is_killed_at_any_call, .timeout = 600)
         }
     fprintf(stderr, "power: %u calls that change something, %u saves killed\n", calls, killed);
     persist_house_remove(path);
+}
+
+/* A snapshot of 7 objects, and a journal that goes on from it, in which two more are made. */
+static void make_journal(const char *path)
+{
+    struct journal_house h;
+    struct journal_counters counters;
+    persist_house_make_snapshot(path, false);
+    memset(&h, 0, sizeof h);
+    persist_house_open(&h.in, path);
+    strcpy(h.in.config.persist_journal, "always");
+    struct persist *p = persist_house_start(&h.in);
+    h.journal = persist_journal(p);
+    for (uint32_t i = 0; i < 9; i++)
+        journal_house_write(&h, i);
+    persist_close_journal(p, journal_house_give, &counters, &h);
+    cr_assert_eq(counters.synced, 9);
+    persist_destroy(p);
+    persist_house_close(&h.in);
+}
+
+/* Wherever a save ends, what the journal had is there once: in it, or in the snapshot. */
+Test(power, a_save_with_a_journal_that_is_killed_at_any_call, .timeout = 600)
+{
+    struct failure f;
+    uint64_t objects;
+    uint32_t stride = sweep_stride(9), killed = 0, calls = 1;
+    log_set_level_name("error");
+    for (uint32_t last = 0; last <= calls; last += last ? stride : 1)
+        for (int behind = 0; behind < 2; behind++) {
+            char path[64];
+            persist_house_folder(path);
+            make_journal(path);
+            uint32_t made = save_until(path, last, behind);
+            if (!made) {
+                persist_house_remove(path);
+                cr_skip("SKIP this process may not trace another");
+                return;
+            }
+            if (!last) calls = made;
+            killed++;
+            for (int again = 0; again < 2; again++) {
+                cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_OK, "%u: %s",
+                             last, f.text);
+                cr_assert_eq(objects, 9, "%u", last);
+            }
+            persist_house_remove(path);
+        }
+    cr_assert_gt(calls, 20);
+    fprintf(stderr, "power: %u calls with a journal, %u saves killed\n", calls, killed);
 }

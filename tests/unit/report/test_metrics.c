@@ -217,6 +217,8 @@ Test(metrics, text)
         (struct screen_counts){.screened = 900, .survived = 9, .useless = 2};
     view.shadow_bytes = 4711;
     view.reloads_refused = 3;
+    view.journal = (struct journal_seen){
+        .on = true, .refusing = true, .records = 12, .group_last = 4, .lag_ns = 1500000000};
     view.observed = true;
     cr_assert(metrics_render(&view, &text));
     metrics_render_process(&text);
@@ -246,6 +248,10 @@ Test(metrics, text)
     expect("engram_accel_screen_useless_total{backend=\"cpu\"} 0");
     expect("engram_accel_shadow_bytes 4711");
     expect("engram_accel_config_reloads_total{result=\"refused\"} 3");
+    expect("engram_accel_journal_refusing 1");
+    expect("engram_accel_journal_records_total 12");
+    expect("engram_accel_journal_group_records 4");
+    expect("engram_accel_journal_lag_seconds 1.5");
     expect("engram_accel_log_lines_lost_total 0");
     expect("engram_accel_observed 1");
     expect("# TYPE process_resident_memory_bytes gauge");
