@@ -14,6 +14,7 @@ from held_threads import HeldThreads
 from metrics_daemon import GIVE_UP_S
 
 ROWS = 30000  # 3.7 MiB on a card
+JOURNAL = ("persist.dir=FOLDER/data", "persist.journal=always")  # FOLDER: the daemon's
 
 
 class Fault:
@@ -38,12 +39,16 @@ class Bench:
         self.process.wait(GIVE_UP_S)
 
 
-def load(d, name="rows", rows=2000, space="default"):
+def rows_file(d, rows):
     path = d.folder + "/rows-%d.csv" % rows
     if not os.path.exists(path):
         with open(path, "w", encoding="utf-8") as f:
             f.write("id,x\n" + "".join("%d,%d,1,0,2\n" % (i, i % 17) for i in range(rows)))
-    d.tool("--space", space, "load", name, path, "--create", "--metric", "cosine")
+    return path
+
+
+def load(d, name="rows", rows=2000):
+    d.tool("load", name, rows_file(d, rows), "--create", "--metric", "cosine")
 
 
 def card_process(d):
@@ -177,6 +182,16 @@ def sick_card(d, seen):
         yield
 
 
+def failing_disk(d, seen):
+    """No file may be larger than 64 KiB from now on: neither the journal nor a snapshot."""
+    while not seen.has("engram_accel_journal_refusing{%s} == 0"):
+        yield
+    subprocess.run(["prlimit", "--pid", str(d.process.pid), "--fsize=65536:65536"], check=True)
+    d.tool_any("load", "rows", rows_file(d, ROWS), "--create", "--metric", "cosine")
+    while True:
+        yield
+
+
 FAULTS = {
     "requests": Fault(wrong_requests, ("EngramAccelErrors", "EngramAccelRefusing"),
                       "spaces.beta.queue=1", "gpu.job_ms=600000", sim="run_us=100000"),
@@ -192,6 +207,7 @@ FAULTS = {
     "killed": Fault(killed, ("EngramAccelGpuRestarts", "EngramAccelDown",
                              "EngramAccelRestarting"), sim=""),
     "small": Fault(small_card, ("EngramAccelEvictions",), "screen.memory=off", sim="vram_mib=16"),
+    "disk": Fault(failing_disk, ("EngramAccelJournalRefusing",), *JOURNAL),
     "sick": Fault(sick_card, ("EngramAccelGpuHot", "EngramAccelGpuSlowed",
                               "EngramAccelGpuMemoryErrors"), sim=""),
     "short": Fault(short_card, ("EngramAccelVramPressure",), "gpu.job_ms=600000",

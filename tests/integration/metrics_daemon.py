@@ -4,6 +4,7 @@ import base64
 import http.client
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -121,9 +122,7 @@ class Daemon:
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(GIVE_UP_S)
         said = self.log()
-        for name in os.listdir(self.folder):
-            os.unlink(self.folder + "/" + name)
-        os.rmdir(self.folder)
+        shutil.rmtree(self.folder)
         assert "Sanitizer" not in said, said
         return code
 

@@ -186,6 +186,8 @@ def pages():
     """docs/metrics.md lists what there is, and nothing else, with its type and labels."""
     d = Daemon(BUILD, "metrics.open=true", "sched.predict=false", "gpu.force=gpu")
     at = d.folder + "/http"
+    os.mkdir(d.folder + "/data")
+    d.settings += ["persist.dir=" + d.folder + "/data", "persist.journal=always"]
     make_nvml(d.folder)
     d.settings[0] = "gpu.devices=sim"
     d.settings.append("metrics.listen=" + at)

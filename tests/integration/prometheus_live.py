@@ -1,6 +1,7 @@
 """prometheus_live BUILD [as-shipped]: Debian's Prometheus scrapes daemons: one that is well, where
 every selector finds a series and no alert fires, and some with faults, for which each alert does.
 As shipped, the rules' times are minutes, and it takes half an hour."""
+import os
 import resource
 import shutil
 import sys
@@ -38,7 +39,9 @@ class Seen:
 
 
 def start(*settings, files=None):
-    d = Daemon(BUILD, "metrics.open=true", "metrics.listen=127.0.0.1:%d" % free_port(), *settings)
+    d = Daemon(BUILD, "metrics.open=true", "metrics.listen=127.0.0.1:%d" % free_port())
+    d.settings += [s.replace("FOLDER", d.folder) for s in settings]
+    os.mkdir(d.folder + "/data")
     d.files, d.nvml = files, make_nvml(d.folder, "61 0 0x5")
     return d.start()
 
@@ -98,7 +101,7 @@ def main():
     check(not left, "no fault for %s" % left)
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files[1], files[1]))
-    well = start("gpu.devices=sim", "gpu.force=gpu")
+    well = start("gpu.devices=sim", "gpu.force=gpu", *alert_faults.JOURNAL)
     faulty = {name: start(*f.settings, files=f.files) for name, f in alert_faults.FAULTS.items()}
     server = Server([d.address() for d in (well, *faulty.values())], AS_SHIPPED)
     try:
