@@ -61,6 +61,6 @@ void engine_load_tell(struct engine_load *l, uint64_t now_ns)
 
 void engine_load_finish(struct engine_load *l, bool has_run)
 {
-    if (has_run) persist_stop(l->persist, !pipeline_has_tokens(l->pipeline));
+    if (has_run) persist_stop(l->persist, pipeline_save_tokens(l->pipeline));
     persist_destroy(l->persist);
 }

@@ -398,6 +398,28 @@ enum status load_object(struct loading *l, const struct snapshot_object *o, stru
     return st;
 }
 
+enum status load_tokens(int folder, const struct manifest *m, struct token_bytes *out,
+                        struct failure *f)
+{
+    struct token_bytes t = {.bytes = m->tokens.shape.rows};
+    struct array_file *a = NULL;
+    if (!t.bytes) return STATUS_OK;
+    t.data = fault_here("load: tokens") ? NULL : malloc(t.bytes);
+    if (!t.data)
+        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for tokens");
+    enum status st = array_open(folder, &m->tokens, true, &a, f);
+    if (!st && (st = array_read(a, t.data, t.bytes, f)))
+        array_abandon(a);
+    else if (!st)
+        st = array_end_read(a, f);
+    if (!st) st = token_bytes_check(&t, f);
+    if (st)
+        token_bytes_free(&t);
+    else
+        *out = t;
+    return st;
+}
+
 enum status load_verify(int folder, const struct snapshot_object *o, struct failure *f)
 {
     enum status st = STATUS_OK;

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "daemon/persist/manifest.h"
+#include "daemon/persist/token_file.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 
@@ -49,6 +50,10 @@ void load_empty(struct load_item *item);
 void load_discard(struct loading *l, struct load_item *item);
 /* All of it at once. After a failure the object is not there. */
 enum status load_object(struct loading *l, const struct snapshot_object *o, struct failure *f);
+
+/* Reads and checks the tokens of a snapshot, if it has some; *out: to be freed. */
+enum status load_tokens(int folder, const struct manifest *m, struct token_bytes *out,
+                        struct failure *f);
 
 /* Reads all files of an object and compares their sums, SHA-256 too. */
 enum status load_verify(int folder, const struct snapshot_object *o, struct failure *f);

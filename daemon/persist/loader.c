@@ -103,6 +103,7 @@ static void forget_attempt(struct loader *ld)
     ld->places = ld->by_key = ld->done = NULL;
     ld->place_count = ld->settled = ld->next = ld->all_bytes = 0;
     manifest_free(&ld->m);
+    token_bytes_free(&ld->tokens);
     if (ld->loading.folder >= 0) close(ld->loading.folder);
     ld->loading.folder = -1;
     atomic_store(&ld->loading.stop, false);
@@ -141,6 +142,21 @@ static void say_which(const struct loader *ld, const struct failure *why, struct
                 why->text);
 }
 
+/* Without the tokens of its writes the snapshot of an orderly stop is as any other: a write that is
+ * repeated would be done twice. */
+static enum status read_tokens(struct loader *ld, struct failure *f)
+{
+    enum status st = load_tokens(ld->loading.folder, &ld->m, &ld->tokens, f);
+    if (st && (!ld->partial || st == STATUS_RESOURCE_EXHAUSTED)) return st;
+    if (st) log_error("persist: tokens of writes: left out: %s", f->text);
+    if (st || !token_bytes_are_ours(&ld->tokens)) {
+        token_bytes_free(&ld->tokens);
+        ld->m.complete = false;
+    }
+    *f = (struct failure){0};
+    return STATUS_OK;
+}
+
 /* Opens a snapshot and makes its objects, empty. */
 static enum status open_attempt(struct loader *ld, struct failure *f)
 {
@@ -152,6 +168,7 @@ static enum status open_attempt(struct loader *ld, struct failure *f)
                          ? failure_set(&why, STATUS_UNAVAILABLE, DETAIL_SYSTEM,
                                        "cannot be opened: %s", strerror(errno))
                          : load_manifest(ld->loading.folder, &p->key, &ld->m, &why);
+    if (!st) st = read_tokens(ld, &why);
     if (!st) {
         if (store_last_version(p->options.store) < ld->m.version || !ld->attempt)
             store_restore_version(p->options.store, ld->m.version);
@@ -238,6 +255,8 @@ static enum status take_over(struct loader *ld, struct failure *f)
     ld->m = (struct manifest){0};
     p->number = number;
     p->linkable = whole;
+    /* of what was left out, no write is there */
+    if (whole) persist_set_tokens(p, &ld->tokens);
     return as_named ? STATUS_OK : persist_name(p, &p->last, number, whole, f);
 }
 

@@ -35,6 +35,7 @@ struct loader {
     uint64_t attempt;         /* of the numbers; and once more of what is whole in them */
     bool salvage, partial;
     struct manifest m;
+    struct token_bytes tokens;
     struct loading loading;
     _Atomic uint64_t versions; /* of what is filled */
     struct load_place *places; /* of the objects, in the order in which they are loaded */

@@ -70,5 +70,6 @@ void manifest_free(struct manifest *m)
         for (uint32_t k = 0; k < SNAPSHOT_ARRAYS_MAX; k++)
             array_entry_free(&m->objects[i].files[k]);
     free(m->objects);
+    array_entry_free(&m->tokens);
     *m = (struct manifest){0};
 }

@@ -49,6 +49,7 @@ struct manifest {
     bool complete;                   /* nothing was written after it: the daemon stopped */
     struct snapshot_object *objects; /* from malloc */
     uint64_t object_count;
+    struct array_entry tokens; /* of writes that are remembered; no rows: there is no file */
 };
 void manifest_free(struct manifest *m);
 

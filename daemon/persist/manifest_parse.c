@@ -9,6 +9,7 @@
 #include "daemon/base/json_scan.h"
 #include "daemon/persist/manifest.h"
 #include "daemon/persist/manifest_text.h"
+#include "daemon/persist/token_file.h"
 #include "daemon/store/edition.h"
 #include "kernels/attractor.h"
 
@@ -148,13 +149,13 @@ static enum status read_pieces(const cJSON *list, struct array_entry *file, stru
     return STATUS_OK;
 }
 
-static enum status read_file(const cJSON *v, enum snapshot_array array, struct array_entry *file,
+static enum status read_file(const cJSON *v, const char *array, struct array_entry *file,
                              struct failure *f)
 {
     uint64_t bytes = npy_file_bytes(&file->shape), said = 0;
     if (bytes == UINT64_MAX) return damaged(f, file->name, "no array is so large");
     enum status st = read_text(v, "name", file->name, f);
-    if (!st) st = read_text(v, "array", snapshot_array_names[array], f);
+    if (!st) st = read_text(v, "array", array, f);
     if (!st) st = read_text(v, "type", npy_type_names[file->shape.type], f);
     if (!st) st = read_number(v, "bytes", UINT64_MAX, &said, f);
     if (!st && said != bytes) st = damaged(f, "bytes", "not those of its shape");
@@ -175,8 +176,21 @@ static enum status read_files(const cJSON *list, struct snapshot_object *o, stru
     enum status st = STATUS_OK;
     uint32_t i = 0;
     for (const cJSON *v = list->child; !st && v; v = v->next, i++)
-        st = read_file(v, snapshot_array_at(o->kind, i), &o->files[i], f);
+        st = read_file(v, snapshot_array_names[snapshot_array_at(o->kind, i)], &o->files[i], f);
     return st;
+}
+
+/* The file of tokens says itself how long it is. */
+static enum status read_tokens(const cJSON *v, struct array_entry *file, struct failure *f)
+{
+    uint64_t bytes = 0;
+    if (!v) return STATUS_OK;
+    enum status st = read_number(v, "bytes", TOKEN_FILE_BYTES_MAX, &bytes, f);
+    if (!st && bytes <= NPY_HEAD_BYTES) st = damaged(f, "tokens", "a file without any");
+    if (st) return st;
+    strcpy(file->name, TOKEN_FILE_NAME);
+    file->shape = (struct npy_shape){NPY_UINT8, bytes - NPY_HEAD_BYTES, 0};
+    return read_file(v, "tokens", file, f);
 }
 
 /* ---------------------------------------------------------------- objects */
@@ -327,6 +341,7 @@ enum status manifest_parse(const char *text, size_t bytes, const struct manifest
     if (!v) return damaged(f, "JSON", "it is none, or there is no memory");
     st = read_head(v, &m, f);
     if (!st) st = read_objects(member(v, "objects"), &m, f);
+    if (!st) st = read_tokens(member(v, "tokens"), &m.tokens, f);
     cJSON_Delete(v);
     if (st)
         manifest_free(&m);

@@ -25,22 +25,15 @@ static void hex_of(const uint8_t *data, size_t bytes, char *text)
         snprintf(text + 2 * i, 3, "%02x", data[i]);
 }
 
-static bool add_file(cJSON *list, const struct snapshot_object *o, uint32_t i)
+static bool fill_file(cJSON *v, const struct array_entry *file, const char *array)
 {
-    const struct array_entry *file = &o->files[i];
     char sha[2 * SHA256_BYTES + 1], piece[17];
-    cJSON *v = cJSON_CreateObject();
-    if (!v || !cJSON_AddItemToArray(list, v)) {
-        cJSON_Delete(v);
-        return false;
-    }
     hex_of(file->sha256, SHA256_BYTES, sha);
-    bool ok =
-        cJSON_AddStringToObject(v, "name", file->name) &&
-        cJSON_AddStringToObject(v, "array", snapshot_array_names[snapshot_array_at(o->kind, i)]) &&
-        cJSON_AddStringToObject(v, "type", npy_type_names[file->shape.type]) &&
-        add_number(v, "bytes", npy_file_bytes(&file->shape)) &&
-        cJSON_AddStringToObject(v, "sha256", sha);
+    bool ok = cJSON_AddStringToObject(v, "name", file->name) &&
+              cJSON_AddStringToObject(v, "array", array) &&
+              cJSON_AddStringToObject(v, "type", npy_type_names[file->shape.type]) &&
+              add_number(v, "bytes", npy_file_bytes(&file->shape)) &&
+              cJSON_AddStringToObject(v, "sha256", sha);
     cJSON *pieces = ok ? cJSON_AddArrayToObject(v, "xxh3") : NULL;
     ok = pieces != NULL;
     for (uint64_t k = 0; ok && k < file->piece_count; k++) {
@@ -50,6 +43,22 @@ static bool add_file(cJSON *list, const struct snapshot_object *o, uint32_t i)
         if (!ok) cJSON_Delete(p);
     }
     return ok;
+}
+
+static bool add_file(cJSON *list, const struct snapshot_object *o, uint32_t i)
+{
+    cJSON *v = cJSON_CreateObject();
+    if (v && cJSON_AddItemToArray(list, v))
+        return fill_file(v, &o->files[i], snapshot_array_names[snapshot_array_at(o->kind, i)]);
+    cJSON_Delete(v);
+    return false;
+}
+
+static bool add_tokens(cJSON *to, const struct manifest *m)
+{
+    if (!m->tokens.shape.rows) return true;
+    cJSON *v = cJSON_AddObjectToObject(to, "tokens");
+    return v && fill_file(v, &m->tokens, "tokens");
 }
 
 static bool add_shape(cJSON *v, const struct snapshot_object *o)
@@ -100,7 +109,7 @@ static char *print_body(const struct manifest *m)
               add_number(v, "instance", m->instance) &&
               add_number(v, "generation", m->generation) && add_number(v, "version", m->version) &&
               add_number(v, "saved_s", m->saved_s) &&
-              cJSON_AddBoolToObject(v, "complete", m->complete);
+              cJSON_AddBoolToObject(v, "complete", m->complete) && add_tokens(v, m);
     cJSON *objects = ok ? cJSON_AddArrayToObject(v, "objects") : NULL;
     ok = objects != NULL;
     for (uint64_t i = 0; ok && i < m->object_count; i++)

@@ -67,6 +67,7 @@ void persist_destroy(struct persist *p)
     if (p->journal) persist_close_journal(p, forget_entry, &counters, NULL);
     persist_load_stop(p);
     free(p->left);
+    token_bytes_free(&p->tokens);
     manifest_free(&p->last);
     folder_close(&p->folder);
     free(p);
@@ -158,6 +159,20 @@ void persist_name_back(struct persist *p)
 
 /* ---------------------------------------------------------------- saving */
 
+void persist_set_tokens(struct persist *p, struct token_bytes *tokens)
+{
+    token_bytes_free(&p->tokens);
+    p->tokens = *tokens;
+    *tokens = (struct token_bytes){0};
+}
+
+struct token_bytes persist_take_tokens(struct persist *p)
+{
+    struct token_bytes t = p->tokens;
+    p->tokens = (struct token_bytes){0};
+    return t;
+}
+
 void persist_prepare(const struct persist *p, struct save *s)
 {
     *s = (struct save){
@@ -168,6 +183,7 @@ void persist_prepare(const struct persist *p, struct save *s)
                   .generation = p->generation,
                   .version = store_last_version(p->options.store),
                   .saved_s = (uint64_t)time(NULL)},
+        .tokens = &p->tokens,
         .last_number = p->linkable ? p->number : 0,
         .last = p->linkable ? &p->last : NULL,
     };

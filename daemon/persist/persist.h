@@ -17,6 +17,7 @@
 #include "daemon/base/config.h"
 #include "daemon/persist/journal.h"
 #include "daemon/persist/save_item.h"
+#include "daemon/persist/token_file.h"
 #include "daemon/store/space.h"
 
 struct persist;
@@ -117,6 +118,11 @@ struct save_meter *persist_meter(const struct persist *p);
 bool persist_poll(struct persist *p, struct persist_report *out);
 /* Waits for that. */
 void persist_wait(struct persist *p, struct persist_report *out);
+
+/* The writes that are remembered: those that the next save has, persist's from now on; and
+ * those that were loaded, which it gives away. */
+void persist_set_tokens(struct persist *p, struct token_bytes *tokens);
+struct token_bytes persist_take_tokens(struct persist *p);
 
 /* Saves everything. complete: nothing will be written after it. */
 enum status persist_save(struct persist *p, bool complete, struct failure *f);

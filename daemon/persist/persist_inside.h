@@ -25,6 +25,7 @@ struct persist {
     /* What the folder said of the daemon before; it may not be known. */
     struct folder_state before;
     bool asked_before, knows_before;
+    struct token_bytes tokens; /* that were loaded, or the next save has */
     struct persist_left *left; /* from malloc */
     uint64_t left_count;
     bool names_later;              /* than it is loaded: when the journal is replayed */

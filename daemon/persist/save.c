@@ -179,7 +179,7 @@ static bool link_object(const struct save *s, int last, int to, struct snapshot_
 
 enum status save_check_room(const struct save *s, uint64_t *out, struct failure *f)
 {
-    uint64_t bytes = 0, room = folder_free_bytes(s->folder);
+    uint64_t bytes = s->tokens ? s->tokens->bytes : 0, room = folder_free_bytes(s->folder);
     for (uint64_t i = 0; i < s->count; i++)
         if (!find_same(s, &s->items[i].object)) bytes += snapshot_object_bytes(&s->items[i].object);
     if (out) *out = bytes;
@@ -210,20 +210,42 @@ static enum status write_objects(struct save *s, int last, int to, struct failur
     return st;
 }
 
+static enum status write_tokens(const struct save *s, int to, struct array_entry *file,
+                                struct failure *f)
+{
+    struct array_file *a = NULL;
+    if (!s->tokens || !s->tokens->bytes) return STATUS_OK;
+    strcpy(file->name, TOKEN_FILE_NAME);
+    file->shape = (struct npy_shape){NPY_UINT8, s->tokens->bytes, 0};
+    enum status st = array_create(to, file, &a, f);
+    if (!st && (st = array_write(a, s->tokens->data, s->tokens->bytes, f))) {
+        array_abandon(a);
+        return st;
+    }
+    return st ? st : array_end_write(a, f);
+}
+
 static enum status write_manifest(struct save *s, int to, struct manifest *m, struct failure *f)
 {
     char *text = NULL;
     size_t bytes = 0;
     *m = s->about;
+    enum status st = write_tokens(s, to, &m->tokens, f);
+    if (st) {
+        array_entry_free(&m->tokens);
+        return st;
+    }
     m->objects = calloc(s->count + 1, sizeof *m->objects);
-    if (!m->objects)
+    if (!m->objects) {
+        array_entry_free(&m->tokens);
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a manifest");
+    }
     m->object_count = s->count;
     for (uint64_t i = 0; i < s->count; i++) {
         m->objects[i] = s->items[i].object;
         memset(s->items[i].object.files, 0, sizeof s->items[i].object.files); /* they are m's */
     }
-    enum status st = manifest_print(m, s->key, &text, &bytes, f);
+    st = manifest_print(m, s->key, &text, &bytes, f);
     if (!st) st = folder_write_file(to, "manifest.json", text, bytes, f);
     free(text);
     if (st) manifest_free(m);

@@ -9,6 +9,7 @@
 
 #include "daemon/persist/folder.h"
 #include "daemon/persist/save_item.h"
+#include "daemon/persist/token_file.h"
 
 /* Describes a resident as one of its editions has it; the others are NULL. */
 void save_describe(struct save_item *item, const struct resident *r);
@@ -26,7 +27,8 @@ struct save {
     uint64_t count;
     struct manifest about; /* all but its objects */
     /* Where unchanged objects are linked from: a snapshot that is whole, and what is in it. */
-    uint64_t last_number; /* 0: none */
+    const struct token_bytes *tokens; /* that are remembered; NULL: none */
+    uint64_t last_number;             /* 0: none */
     const struct manifest *last;
     struct save_meter *meter;
     void (*object_done)(void *owner); /* called after each; NULL: nobody */

@@ -42,6 +42,13 @@ static bool verify_objects(int folder, const struct manifest *m, FILE *out)
                 st ? "DAMAGED" : "ok", o->space, o->name, o->version,
                 snapshot_object_bytes(o) >> 20, st ? ": " : "", st ? f.text : "");
     }
+    struct token_bytes tokens = {0};
+    struct failure f = {0};
+    if (load_tokens(folder, m, &tokens, &f)) {
+        fprintf(out, "DAMAGED  %s\n", f.text);
+        wrong++;
+    }
+    token_bytes_free(&tokens);
     fprintf(out, "%" PRIu64 " objects, %" PRIu64 " MiB, generation %" PRIu64 "%s: %s\n",
             m->object_count, bytes >> 20, m->generation, m->complete ? ", of an orderly stop" : "",
             wrong ? "DAMAGED" : "ok");

@@ -24,6 +24,7 @@
 #include "daemon/request/progress.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/reply.h"
+#include "daemon/request/saved_tokens.h"
 #include "daemon/request/saves.h"
 #include "daemon/request/scans.h"
 #include "daemon/request/settings.h"
@@ -261,9 +262,9 @@ struct cost_model *pipeline_cost_model(struct pipeline *p)
     return &p->scheduler.model;
 }
 
-bool pipeline_has_tokens(struct pipeline *p)
+bool pipeline_save_tokens(struct pipeline *p)
 {
-    return tokens_remember(&p->tokens, clock_read_ns(p->clock));
+    return !p->saves.persist || !saved_tokens_keep(p);
 }
 
 /* ---------------------------------------------------------------- life */

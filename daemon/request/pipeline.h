@@ -100,8 +100,9 @@ void pipeline_set_persist(struct pipeline *p, struct persist *persist);
 /* A write with a token that the journal has (persist_options.token; owner: the pipeline). */
 enum status pipeline_know_token(void *owner, const struct journal_write *w, const float *weights,
                                 struct failure *f);
-/* True if writes are remembered by tokens, which a successor would not know. */
-bool pipeline_has_tokens(struct pipeline *p);
+/* The next save remembers what is remembered by tokens now. False: there is no memory to; then a
+ * successor would not know them. */
+bool pipeline_save_tokens(struct pipeline *p);
 
 /* What the scheduler predicts by, for who learns and saves it. */
 struct cost_model *pipeline_cost_model(struct pipeline *p);

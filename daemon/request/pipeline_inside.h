@@ -22,6 +22,7 @@
  *   reply       a job's last move
  *   journals    replies that wait for the disk
  *   save_pins   what a snapshot reads
+ *   saved_tokens  writes that are remembered, in a snapshot
  *   saves       snapshots while others are served
  *   finish      from a backend to the reply, or to another try
  *   compare     whether a large write repeats another

@@ -11,6 +11,7 @@
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/save_pins.h"
+#include "daemon/request/saved_tokens.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/store/restore.h"
 #include "daemon/wire/encode.h"
@@ -168,6 +169,7 @@ static enum status begin(struct pipeline *p, const struct job *j, struct failure
     if (!st && j && j->request.spaces.rows)
         st = save_pins_choose(&j->request.spaces, wish.items, &wish.count, f);
     if (!st) st = save_pins_hold(p, wish.items, wish.count, f);
+    if (!st) st = saved_tokens_keep(p);
     uint64_t state = st ? 0 : state_of(wish.items, wish.count);
     if (!st) st = persist_begin(s->persist, &wish, f);
     if (!st) {
@@ -448,4 +450,5 @@ void pipeline_set_persist(struct pipeline *p, struct persist *persist)
     if (persist_keeps(persist))
         p->state = (struct state_name){persist_instance(persist), persist_generation(persist), 0};
     journals_open(p, persist_journal(persist));
+    if (!persist_is_loading(persist)) saved_tokens_take(p);
 }

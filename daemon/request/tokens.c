@@ -317,6 +317,7 @@ enum status tokens_restore(struct tokens *t, const struct token_known *k, uint64
     if (room > TOKEN_BODY_BYTES) return STATUS_OK;
     memcpy(key.space, k->space, strlen(k->space));
     HASH_FIND(hh, t->by_key, &key, sizeof key, old);
+    if (old && k->yields) return STATUS_OK;
     if (old) forget(t, old); /* NOLINT(clang-analyzer-unix.Malloc) */
     struct token_entry *e = fault_here("tokens: known") ? NULL : calloc(1, sizeof *e + room);
     struct token_space *s = e ? have_space(t, k->space) : NULL;
@@ -342,6 +343,26 @@ enum status tokens_restore(struct tokens *t, const struct token_known *k, uint64
     e->done = true;
     list_add(t, e);
     return STATUS_OK;
+}
+
+bool tokens_next(const struct tokens *t, const struct token_entry **at, struct token_known *out)
+{
+    const struct token_entry *e = *at ? (*at)->next : t->oldest;
+    *at = e;
+    if (!e) return false;
+    const struct tensor *weights = &e->result.tensors[RESULT_ADDED_WEIGHTS];
+    *out = (struct token_known){.space = e->key.space,
+                                .token = {e->key.token[0], e->key.token[1]},
+                                .operation = e->operation,
+                                .body_bytes = e->body_bytes,
+                                .digest = {e->digest[0], e->digest[1]},
+                                .result = e->result};
+    memset(out->result.tensors, 0, sizeof out->result.tensors);
+    out->result.body_bytes = 0;
+    if (!e->result.body_bytes) return true;
+    out->weights = (const float *)(e->body + e->places[RESULT_ADDED_WEIGHTS]);
+    out->weight_count = weights->rows;
+    return true;
 }
 
 void tokens_finish(struct tokens *t)

@@ -37,9 +37,14 @@ struct token_known {
     struct job_result result; /* without its body */
     const float *weights;
     uint64_t weight_count;
+    bool yields; /* one with its token that is known already is newer, and stays */
 };
 /* RESOURCE_EXHAUSTED. */
 enum status tokens_restore(struct tokens *t, const struct token_known *k, uint64_t now_ns);
+
+/* The next of those that are remembered, the oldest first; *at NULL: the first one. False: there is
+ * none. */
+bool tokens_next(const struct tokens *t, const struct token_entry **at, struct token_known *out);
 
 /* True if writes are remembered. */
 bool tokens_remember(struct tokens *t, uint64_t now_ns);

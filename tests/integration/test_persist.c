@@ -164,6 +164,59 @@ Test(persist, answers_are_the_same_after_a_stop)
     close_keeper(&k);
 }
 
+/* What `engram-accel verify` says of the folder, which has a file of tokens. */
+static int verify_tokens(const struct keeper *k, bool broken)
+{
+    char program[256], command[512], snapshot[128];
+    size_t bytes;
+    snprintf(snapshot, sizeof snapshot, "%s/snapshot-000000000001", k->folder);
+    char *data = persist_house_read(snapshot, "tokens.npy", &bytes);
+    if (broken) data[bytes / 2] ^= 1;
+    persist_house_write(snapshot, "tokens.npy", data, bytes);
+    if (broken) data[bytes / 2] ^= 1;
+    build_path("engram-accel", program, sizeof program);
+    snprintf(command, sizeof command, "%s verify %s >/dev/null 2>&1", program, k->folder);
+    int status = system(command); /* NOLINT(cert-env33-c) */
+    persist_house_write(snapshot, "tokens.npy", data, bytes);
+    free(data);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A repetition after the restart gets the first one's answer, and applies nothing. */
+Test(persist, a_write_is_known_by_its_token_after_a_stop)
+{
+    struct keeper k;
+    uint64_t id = 5;
+    ea_upsert_counts counts = {0};
+    ea_collection_info before, after;
+    const ea_write write = {.token = {11, 12}};
+    open_keeper(&k);
+    fill(&k);
+    const ea_rows rows = {.collection = "rows",
+                          .ids = &id,
+                          .rows = k.rows,
+                          .count = 1,
+                          .dimension = D,
+                          .write = &write};
+    cr_assert_eq(ea_upsert(k.client, &rows, &counts), EA_OK, "%s", ea_error_text(k.client));
+    cr_assert_eq(counts.inserted, 1);
+    cr_assert_eq(ea_collection_describe(k.client, "rows", &before), EA_OK);
+    uint64_t instance = instance_of(&k);
+    stop_and_start(&k);
+    cr_assert_eq(instance_of(&k), instance, "tokens do not cost the instance");
+    counts = (ea_upsert_counts){0};
+    cr_assert_eq(ea_upsert(k.client, &rows, &counts), EA_OK, "%s", ea_error_text(k.client));
+    cr_assert(counts.inserted == 1 && counts.replaced == 0, "the first one's answer");
+    cr_assert_eq(ea_collection_describe(k.client, "rows", &after), EA_OK);
+    cr_assert_eq(after.version, before.version, "nothing was applied");
+    cr_assert_eq(verify_tokens(&k, false), 0);
+    cr_assert_eq(verify_tokens(&k, true), 1);
+    id = 6; /* another request */
+    cr_assert_eq(ea_upsert(k.client, &rows, &counts), EA_INVALID_ARGUMENT);
+    cr_assert_eq(ea_error_detail(k.client), EA_DETAIL_TOKEN_REUSED);
+    close_keeper(&k);
+}
+
 Test(persist, a_kill_leaves_what_was_saved_under_a_new_instance)
 {
     struct keeper k;

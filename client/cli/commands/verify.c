@@ -133,6 +133,12 @@ static int verify_all(struct verifying *v, const struct cli *cli, bool with_key)
         v->wrong += !whole;
         tell(v, cli, &s->entries[i], whole);
     }
+    if (!code && s->tokens.bytes && !check_file(v, &s->tokens)) {
+        code = s->damaged ? CLI_OK : CLI_FILE;
+        v->wrong++;
+        progress_finish(&v->progress);
+        if (s->damaged) cli_error(0, "DAMAGED: tokens of writes: %s", s->error);
+    }
     progress_finish(&v->progress);
     if (code) cli_file_error(s->error);
     end_all(v, cli, with_key);

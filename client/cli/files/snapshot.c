@@ -243,12 +243,10 @@ static bool name_is_right(const char *name, const char *array)
     return digits >= 1 && digits <= 12 && strcmp(name + digits, end) == 0;
 }
 
-static bool read_file(struct snapshot *s, const cJSON *v, const struct shape *shape,
+/* What a manifest says of a file whose array, type and numbers follow from what stands around. */
+static bool read_sums(struct snapshot *s, const cJSON *v, const struct shape *shape,
                       struct snapshot_file *f)
 {
-    const char *name = text_of(v, "name");
-    if (!name_is_right(name, shape->array)) return refuse(s, "name", "not what a daemon writes");
-    strcpy(f->name, name);
     if (strcmp(text_of(v, "array"), shape->array) != 0 ||
         strcmp(text_of(v, "type"), shape->type) != 0)
         return refuse(s, f->name, "another array or type than its object has");
@@ -259,6 +257,31 @@ static bool read_file(struct snapshot *s, const cJSON *v, const struct shape *sh
     if (!read_hex(text_of(v, "sha256"), f->sha256, SNAPSHOT_SUM_BYTES))
         return refuse(s, "sha256", "64 hexadecimal digits are wanted");
     return read_pieces(s, member(v, "xxh3"), f);
+}
+
+/* The file of tokens says itself how long it is. */
+static bool read_tokens(struct snapshot *s, const cJSON *v)
+{
+    struct shape shape = {"tokens", "|u1", 1, 0};
+    uint64_t bytes = 0;
+    if (!v) return true;
+    if (!read_number(s, v, "bytes", &bytes)) return false;
+    if (bytes <= SNAPSHOT_HEAD_BYTES || bytes > MANIFEST_BYTES_MAX ||
+        strcmp(text_of(v, "name"), "tokens.npy") != 0)
+        return refuse(s, "tokens", "not what a daemon writes");
+    strcpy(s->tokens.name, "tokens.npy");
+    shape.numbers = bytes - SNAPSHOT_HEAD_BYTES;
+    s->bytes += bytes;
+    return read_sums(s, v, &shape, &s->tokens);
+}
+
+static bool read_file(struct snapshot *s, const cJSON *v, const struct shape *shape,
+                      struct snapshot_file *f)
+{
+    const char *name = text_of(v, "name");
+    if (!name_is_right(name, shape->array)) return refuse(s, "name", "not what a daemon writes");
+    strcpy(f->name, name);
+    return read_sums(s, v, shape, f);
 }
 
 static bool read_files(struct snapshot *s, const cJSON *list, struct snapshot_entry *e)
@@ -347,7 +370,7 @@ static bool read_all(struct snapshot *s, const cJSON *v)
     if (!s->entries) return fail(s, false, "out of memory");
     for (const cJSON *at = list->child; at; at = at->next)
         if (!read_entry(s, at, &s->entries[s->count++])) return false;
-    return true;
+    return read_tokens(s, member(v, "tokens"));
 }
 
 /* ---------------------------------------------------------------- the folder */
@@ -420,6 +443,8 @@ void snapshot_close(struct snapshot *s)
         for (unsigned k = 0; k < SNAPSHOT_FILES_MAX; k++)
             free(s->entries[i].files[k].pieces);
     free(s->entries);
+    free(s->tokens.pieces);
+    s->tokens.pieces = NULL;
     if (s->folder >= 0) close(s->folder);
     s->entries = NULL;
     s->count = 0;

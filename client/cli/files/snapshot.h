@@ -44,6 +44,7 @@ struct snapshot {
     uint64_t instance, generation, version, saved_s;
     bool complete; /* of an orderly stop */
     bool is_signed;
+    struct snapshot_file tokens; /* of writes that are remembered; bytes 0: there is no file */
     struct snapshot_entry *entries;
     uint64_t count, bytes;
     bool damaged;

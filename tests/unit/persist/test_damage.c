@@ -196,6 +196,27 @@ static enum status parse_altered(const struct manifest *m, const char *from, con
     return st;
 }
 
+/* What a manifest says of the writes that are remembered. */
+static void expect_tokens_refused(struct scene *s)
+{
+    static const char *const cases[][2] = {
+        {"\"tokens\":\t{", "tokens\": 7, \"was\":\t{"},
+        {"\"name\":\t\"tokens.npy\"", "\"name\":\t\"../tokens.npy\""},
+        {"\"bytes\":\t\"168\"", "\"bytes\":\t\"128\""},
+        {"\"bytes\":\t\"168\"", "\"bytes\":\t\"1680000000000\""},
+        {"\"array\":\t\"tokens\"", "\"array\":\t\"ids\""},
+    };
+    struct failure f = {0};
+    uint64_t piece = 5;
+    s->m.tokens = (struct array_entry){
+        .name = "tokens.npy", .shape = {NPY_UINT8, 40, 0}, .pieces = &piece, .piece_count = 1};
+    cr_assert_eq(parse_altered(&s->m, "true", "false", &f), STATUS_OK, "%s", f.text);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_assert_eq(parse_altered(&s->m, cases[i][0], cases[i][1], &f), STATUS_DATA_LOSS, "%s: %s",
+                     cases[i][1], f.text);
+    s->m.tokens = (struct array_entry){0};
+}
+
 Test(damage, manifests_that_no_daemon_writes_are_refused)
 {
     static const struct {
@@ -259,6 +280,7 @@ Test(damage, manifests_that_no_daemon_writes_are_refused)
     cr_assert_eq(parse_altered(&s.m, "\"format_version\":\t1", "\"format_version\":\t2", &f),
                  STATUS_FAILED_PRECONDITION);
     cr_assert_not_null(strstr(f.text, "newer"));
+    expect_tokens_refused(&s);
     close_scene(&s);
 }
 

@@ -40,7 +40,8 @@ static enum status begin(const char *mode, struct failure *f)
     strcpy(rig.config.persist_dir, path);
     strcpy(rig.config.persist_load, mode);
     struct pipeline *p = rig.pipeline;
-    struct persist_options options = {&rig.config, p->heap, p->store, p->kernels, NULL, NULL};
+    struct persist_options options = {
+        .config = &rig.config, .heap = p->heap, .store = p->store, .kernels = p->kernels};
     loading.pipeline = p;
     other = request_rig_space(&rig, "other"); /* what is written later could be lost */
     enum status st = engine_load_begin(&loading, &options, f);
