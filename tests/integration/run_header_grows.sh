@@ -14,7 +14,7 @@ mkdir "$work/client"
 cp -r client/*.[ch] client/calls client/replies "$work/client"
 cp -r proto "$work/proto"
 # Structs inside reports are frozen; ea_sizes tells its own size.
-frozen='gpu_info|operation_stats|gpu_stats|route_stats|backend_use|space_stats|scheduler_stats|pressure|peer_stats|backend_cost|crossover|operation_cost|decision|row_bytes|sizes'
+frozen='gpu_info|operation_stats|gpu_sensors|gpu_stats|route_stats|backend_use|space_stats|scheduler_stats|pressure|peer_stats|backend_cost|crossover|operation_cost|decision|row_bytes|sizes'
 count=0
 for header in "$work"/client/engram_accel*.h; do
     sed -E -i "/^} ea_($frozen);/b
