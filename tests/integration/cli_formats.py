@@ -18,7 +18,7 @@ SCHEMAS = os.path.join(HERE, "../../docs/schemas/cli.json")
 D, ROWS = 8, 40
 SILENT = {"help", "completion"}  # they print no JSON
 
-# Every command, each in the ways in which its documents differ.
+# Every command, each in the ways in which its documents differ. HERE: the folder of the test.
 ASKS = """
 version
 ping | --count 3
@@ -32,7 +32,9 @@ spaces
 memory | default | --history
 slowlog | --last 2
 reload
-save --to /tmp --dry-run
+save --to /tmp --dry-run | --to HERE/saved
+verify saved
+restore saved --dry-run --replace | saved --replace
 config get | batch | gpu.devices
 config set log.level info | spaces.shared.weight 3
 collection create new --dim 4 --metric dot
@@ -144,7 +146,7 @@ def asks():
         two = words[0] in ("config", "collection", "graph", "hrr", "attractor")
         name = " ".join(words[:2] if two else words[:1])
         for way in line[len(name):].split("|"):
-            yield name, way.split()
+            yield name, way.replace("HERE", os.getcwd()).split()
 
 
 def schemas(t):
