@@ -103,6 +103,7 @@ static const struct detail_words {
                                  "what is to take another's place is still being written"},
     [EA_DETAIL_STATE_CHANGED] = {"state_changed",
                                  "another instance or generation is there than is expected"},
+    [EA_DETAIL_RESTARTING] = {"restarting", "another daemon takes this one's place"},
     [EA_DETAIL_CURSOR_ENDED] = {"cursor_ended", "what a cursor kept is not kept any more"},
     [EA_DETAIL_JOURNAL] = {"journal", "the journal cannot be written: its disk is full, or failed"},
 };

@@ -119,6 +119,7 @@ typedef enum ea_detail {
     EA_DETAIL_BEING_WRITTEN = 92, /* what is to take another's place is still being written */
     EA_DETAIL_STATE_CHANGED = 93, /* another instance or generation is there than is expected */
     EA_DETAIL_CURSOR_ENDED = 94,  /* what a cursor kept is not kept any more */
+    EA_DETAIL_RESTARTING = 95,    /* another daemon takes this one's place: connect again */
     EA_DETAIL_JOURNAL = 96        /* the journal cannot be written: its disk is full, or failed */
 } ea_detail;
 

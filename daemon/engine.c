@@ -1,133 +1,36 @@
-#include "daemon/engine.h"
+#include "daemon/engine_inside.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
 #include "daemon/cards/cards.h"
-#include "daemon/engine_load.h"
 #include "daemon/engine_memory.h"
 #include "daemon/exec/workers.h"
+#include "daemon/handover/hand_over.h"
+#include "daemon/heap/adopt.h"
 #include "daemon/http/http.h"
 #include "daemon/learn/calibrate.h"
 #include "daemon/learn/model_keeper.h"
-#include "daemon/live_settings.h"
 #include "daemon/net/connection.h"
 #include "daemon/ops/hrr_plans.h"
 #include "daemon/request/pipeline.h"
 #include "daemon/request/probe.h"
 #include "daemon/request/trials.h"
-#include "daemon/wake_timer.h"
-#include "daemon/watchdog.h"
 
 /* One timer for all that is looked at now and then: an idle daemon wakes as seldom. */
 enum { TRIM_EVERY = 10 };
 
-enum stop_request { STOP_NONE, STOP_DRAIN, STOP_NOW };
-
-struct engine {
-    struct engine_options options;
-    struct config config;
-    struct live_settings live;
-    char config_path[4096];
-    uv_loop_t loop;
-    bool loop_open;
-    /* within engine_run; engine_destroy runs the loop, too, and must not be stopped */
-    bool running, has_run;
-    const struct clock *clock;
-    const struct vector_kernels *kernels;
-    struct heap *heap;
-    struct store *store;
-    struct done done;
-    uint32_t worker_count;
-    struct backend *cpu, *gpu;
-    struct net net;
-    struct pipeline *pipeline;
-    struct engine_load load;
-    struct model_keeper *keeper;
-    struct calibrate *calibrate;
-    struct http *http; /* NULL: no metrics.listen */
-    struct readiness readiness;
-    bool net_open;
-
-    uv_async_t done_wake, stop_wake;
-    uv_prepare_t turn;
-    struct wake_timer wake;
-    uv_timer_t housekeeping, drain_limit, watchdog_timer;
-    struct watchdog watchdog;
-    uv_signal_t signals[3];
-    bool handles_open, signals_open;
-    uint32_t trim_countdown;
-    uint64_t requests_at_trim;
-    bool rested; /* freed memory has been returned to the system since the last request */
-    atomic_int stop_request;
-    bool draining;
-};
-
-/* ---------------------------------------------------------------- stopping */
-
 static void close_handle(uv_handle_t *handle, void *unused)
 {
     if (!uv_is_closing(handle)) uv_close(handle, NULL);
-}
-
-/* Closes connections; the loop ends when the jobs in flight are done. */
-static void stop_now(struct engine *e)
-{
-    atomic_store(&e->readiness.phase, LIFE_STOPPING);
-    pipeline_drain(e->pipeline);
-    calibrate_stop(e->calibrate);
-    if (e->net_open) net_close(&e->net);
-    cards_begin_stop(e->gpu); /* GPU processes may have more work than anyone will wait for */
-    /* Jobs of GPUs cannot be stopped, and nobody waits for them: engine_destroy ends them. */
-    if (e->running && pipeline_count(e->pipeline).stopping == 0) uv_stop(&e->loop);
-}
-
-static void on_drain_limit(uv_timer_t *timer)
-{
-    struct engine *e = timer->data;
-    struct pipeline_counts left = pipeline_count(e->pipeline);
-    log_warning("drain: %u requests were still in flight after limits.drain_ms", left.clients);
-    atomic_store(&e->stop_request, STOP_NOW);
-    stop_now(e);
-}
-
-static void start_drain(struct engine *e)
-{
-    if (e->draining) return;
-    e->draining = true;
-    atomic_store(&e->readiness.phase, LIFE_STOPPING);
-    calibrate_stop(e->calibrate);
-    log_info("stopping: finishing %u requests of %u connections",
-             pipeline_count(e->pipeline).clients, e->net.counters.open);
-    if (e->options.notify) e->options.notify("STOPPING=1");
-    pipeline_drain(e->pipeline);
-    net_drain(&e->net);
-    uv_timer_start(&e->drain_limit, on_drain_limit, e->config.drain_ms_max, 0);
-}
-
-static void on_stop_wake(uv_async_t *async)
-{
-    struct engine *e = async->data;
-    if (atomic_load(&e->stop_request) == STOP_NOW)
-        stop_now(e);
-    else
-        start_drain(e);
-}
-
-void engine_stop(struct engine *e, bool drain)
-{
-    atomic_store(&e->stop_request, drain ? STOP_DRAIN : STOP_NOW);
-    uv_async_send(&e->stop_wake);
 }
 
 /* ---------------------------------------------------------------- HTTP */
@@ -169,11 +72,12 @@ static void on_signal(uv_signal_t *handle, int number)
         live_settings_hangup(&e->live);
     } else if (!e->draining) {
         atomic_store(&e->stop_request, STOP_DRAIN);
-        start_drain(e);
+        engine_start_drain(e);
     } else {
         log_info("stopping at once");
+        e->restarts = false;
         atomic_store(&e->stop_request, STOP_NOW);
-        stop_now(e);
+        engine_stop_now(e);
     }
 }
 
@@ -239,7 +143,7 @@ static void on_turn(uv_prepare_t *prepare)
     }
     set_wake(e);
     if (e->draining && e->net.counters.open == 0) atomic_store(&e->stop_request, STOP_NOW);
-    if (atomic_load(&e->stop_request) == STOP_NOW) stop_now(e);
+    if (atomic_load(&e->stop_request) == STOP_NOW) engine_stop_now(e);
 }
 
 static void on_housekeeping(uv_timer_t *timer)
@@ -348,6 +252,27 @@ static enum status build_pipeline(struct engine *e, struct failure *f)
     return STATUS_OK;
 }
 
+/* What a daemon has left behind and cannot be adopted is gone: there are snapshots. One that waits
+ * goes on with it. */
+static enum status build_memory(struct engine *e, struct failure *f)
+{
+    struct hand_over *from = e->options.adopts;
+    enum status st = STATUS_OK;
+    if (from && strcmp(e->config.persist_journal, "off") != 0)
+        st = failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_NONE,
+                         "persist.journal is not off: the journal would not have what is adopted");
+    if (!st) st = engine_memory_build(&e->config, e->kernels, from, &e->heap, &e->store, f);
+    if (!st || !from || from->peer_fd >= 0) return st;
+    log_error("hand-over: %s; nothing of it is used", f->text);
+    if (e->heap) heap_leave(e->heap);
+    store_destroy(e->store);
+    heap_destroy(e->heap);
+    e->store = NULL;
+    e->heap = NULL;
+    e->options.adopts = NULL;
+    return engine_memory_build(&e->config, e->kernels, NULL, &e->heap, &e->store, f);
+}
+
 /* Makes everything but the network. */
 static enum status build(struct engine *e, struct failure *f)
 {
@@ -358,14 +283,17 @@ static enum status build(struct engine *e, struct failure *f)
                            "kernels: this machine cannot run '%s'", e->config.kernels);
     /* first, because what follows may take minutes: /readyz says meanwhile that it is loading */
     enum status st = renew_http(e, &e->config, f);
-    if (!st) st = engine_memory_build(&e->config, e->kernels, &e->heap, &e->store, f);
+    if (!st) st = build_memory(e, f);
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, f);
     struct persist_options data = {
         &e->config, e->heap, e->store, e->kernels, wake_loop, e, pipeline_know_token, e->pipeline};
     e->load = (struct engine_load){
         .pipeline = e->pipeline, .readiness = &e->readiness, .notify = e->options.notify};
-    if (!st) st = engine_load_begin(&e->load, &data, f);
+    if (!st && e->options.adopts)
+        st = engine_load_adopt(&e->load, &data, &e->options.adopts->from, f);
+    else if (!st)
+        st = engine_load_begin(&e->load, &data, f);
     if (!st) st = build_model(e, f);
     return st;
 }
@@ -375,7 +303,7 @@ static int open_handles(struct engine *e)
     uv_loop_t *loop = &e->loop;
     int rc = fault_here("engine: handles") ? UV_ENOMEM : 0;
     if (!rc) rc = uv_async_init(loop, &e->done_wake, on_done_wake);
-    if (!rc) rc = uv_async_init(loop, &e->stop_wake, on_stop_wake);
+    if (!rc) rc = uv_async_init(loop, &e->stop_wake, engine_on_stop_wake);
     if (rc) return rc;
     rc = wake_timer_open(&e->wake, loop);
     if (rc) return rc;
@@ -424,10 +352,14 @@ enum status engine_create(const struct engine_options *options, struct engine **
     if (!st) st = build(e, f);
     if (!st) {
         struct net_events events = pipeline_net_events(e->pipeline);
+        if (e->options.leaves) events.is_hand_over = hand_over_is_asked;
+        events.on_hand_over = engine_on_hand_over;
+        events.hand_over_owner = e;
         e->net_open = true;
         st = net_init(&e->net, &e->loop, e->clock, e->heap, &e->config, &events);
         if (st) failure_set(f, st, DETAIL_MEMORY, "limits.connections: no memory for the tables");
     }
+    if (!st && options->adopts) st = net_listen_handed(&e->net, &options->adopts->listeners, f);
     if (!st) st = net_listen(&e->net, options->inherited_fd, f);
     if (st) {
         engine_destroy(e);
@@ -454,6 +386,7 @@ const struct failure *engine_run(struct engine *e)
 {
     atomic_store(&e->readiness.turned_ns, clock_read_ns(e->clock));
     engine_load_start(&e->load);
+    if (e->options.adopts) hand_over_serves(e->options.adopts);
     start_watchdog(e);
     e->running = e->has_run = true;
     heap_never_wait(e->heap, wake_loop, e);
@@ -466,6 +399,8 @@ const struct failure *engine_run(struct engine *e)
 void engine_destroy(struct engine *e)
 {
     if (!e) return;
+    bool fails = e->options.adopts && !e->has_run; /* the daemon that it is from goes on */
+    if (fails && e->net_open) net_leave_handed(&e->net);
     http_quiesce(e->http);
     if (e->net_open) net_close(&e->net);
     calibrate_stop(e->calibrate);
@@ -473,7 +408,8 @@ void engine_destroy(struct engine *e)
     /* it drains first: jobs that are left come back through done */
     if (e->cpu) e->cpu->ops->destroy(e->cpu);
     if (e->pipeline) pipeline_abandon(e->pipeline);
-    engine_load_finish(&e->load, e->has_run);
+    bool here = false, told = engine_tell(e, &here);
+    engine_load_finish(&e->load, e->has_run && !(told && here));
     http_destroy(e->http);
     calibrate_destroy(e->calibrate);
     if (e->gpu) e->gpu->ops->destroy(e->gpu);
@@ -487,6 +423,8 @@ void engine_destroy(struct engine *e)
     wake_timer_close(&e->wake);
     model_keeper_destroy(e->keeper);
     if (e->net_open) net_finish(&e->net);
+    if (told) engine_give(e);
+    if (fails && e->heap) heap_leave(e->heap);
     pipeline_destroy(e->pipeline);
     store_destroy(e->store);
     hrr_plans_finish();

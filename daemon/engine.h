@@ -11,6 +11,7 @@
 #include "daemon/base/config.h"
 
 struct engine;
+struct hand_over;
 
 struct engine_options {
     struct config config;
@@ -23,6 +24,13 @@ struct engine_options {
     uint64_t watchdog_us;
     /* Reports the state to the service manager; may be NULL. */
     void (*notify)(const char *state);
+    /* What another daemon had and this one takes over; NULL: nothing. Where that cannot be it fails
+     * if the other one waits, and begins without it if not. */
+    struct hand_over *adopts;
+    /* Where it leaves all to a successor, which asks for it, or, if leaves_to_manager, comes later;
+     * NULL: nowhere. After engine_destroy: is_back: the one that asked has failed. */
+    struct hand_over *leaves;
+    bool leaves_to_manager;
 };
 
 enum status engine_create(const struct engine_options *options, struct engine **out,

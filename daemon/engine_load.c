@@ -22,6 +22,17 @@ enum status engine_load_begin(struct engine_load *l, const struct persist_option
     return st;
 }
 
+enum status engine_load_adopt(struct engine_load *l, const struct persist_options *options,
+                              struct catalogue_reader *from, struct failure *f)
+{
+    struct state_name name;
+    enum status st = pipeline_adopt(l->pipeline, from, &name, f);
+    if (!st) st = persist_create(options, &l->persist, f);
+    if (!st) st = persist_adopt(l->persist, name.instance, name.generation, f);
+    if (!st) pipeline_set_persist(l->pipeline, l->persist);
+    return st;
+}
+
 void engine_load_start(struct engine_load *l)
 {
     l->under_way = persist_is_loading(l->persist);

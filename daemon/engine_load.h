@@ -23,6 +23,9 @@ struct engine_load {
 /* Begins to load; l: without persist, which it makes. */
 enum status engine_load_begin(struct engine_load *l, const struct persist_options *options,
                               struct failure *f);
+/* In its place, where another daemon's data are in memory already: nothing is on its way. */
+enum status engine_load_adopt(struct engine_load *l, const struct persist_options *options,
+                              struct catalogue_reader *from, struct failure *f);
 /* The loop begins. */
 void engine_load_start(struct engine_load *l);
 /* Once per turn of the loop. False: it has failed, and the daemon must stop. */

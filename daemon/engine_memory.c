@@ -4,9 +4,13 @@
 #include <uv.h>
 
 #include "daemon/base/cgroup.h"
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/memory_file.h"
+#include "daemon/handover/hand_over.h"
+#include "daemon/heap/adopt.h"
 #include "daemon/net/connection.h"
+#include "daemon/store/adopt.h"
 
 /* The part of the memory bound that is reserved for receive buffers and small replies: a
  * sixteenth, but at most this. Otherwise a client that fills the memory would also keep others
@@ -60,12 +64,31 @@ static enum status refuse_heap(uint64_t bytes, enum status st, struct failure *f
     return failure_set(f, st, DETAIL_MEMORY, "memory.max_mib: cannot map %llu MiB", mib);
 }
 
+/* Where another daemon's data are, they are this one's afterwards. */
+static enum status adopt(struct hand_over *from, struct heap *heap, struct store *store,
+                         struct failure *f)
+{
+    uint64_t objects = 0, began_ns = clock_now_ns();
+    enum status st = catalogue_open(from->catalogue_fd, &from->from, f);
+    if (!st) st = store_adopt(store, &from->from, &objects, f);
+    if (!st) st = heap_adopt_check(heap, f);
+    if (!st) st = hand_over_claim(from, f);
+    if (st) return st;
+    heap_adopt_end(heap);
+    log_info("hand-over: %llu objects, %llu MiB, adopted in %.1f ms", (unsigned long long)objects,
+             (unsigned long long)(heap_usage(heap).bytes_used >> 20),
+             (double)(clock_now_ns() - began_ns) * 1e-6);
+    return STATUS_OK;
+}
+
 enum status engine_memory_build(const struct config *c, const struct vector_kernels *kernels,
-                                struct heap **heap, struct store **store, struct failure *f)
+                                struct hand_over *from, struct heap **heap, struct store **store,
+                                struct failure *f)
 {
     uint64_t bytes_max = memory_bytes(c), reserve = bytes_max / RESERVE_SHARE;
-    enum status st = heap_create(bytes_max, heap);
-    if (st) return refuse_heap(bytes_max, st, f);
+    enum status st =
+        from ? heap_adopt(bytes_max, from->heap_fd, heap, f) : heap_create(bytes_max, heap);
+    if (st) return from ? st : refuse_heap(bytes_max, st, f);
     if (!memory_file_never_runs(heap_fd(*heap)))
         log_info("memory: this kernel cannot seal it against being run; Linux 6.3 can");
     st = heap_start_releaser(*heap);
@@ -74,6 +97,7 @@ enum status engine_memory_build(const struct config *c, const struct vector_kern
     heap_reserve(*heap, reserve < RESERVE_BYTES_MAX ? reserve : RESERVE_BYTES_MAX, RECEIVE_BYTES);
     st = store_create(*heap, kernels, store);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for the store");
+    if (from && (st = adopt(from, *heap, *store, f))) return st;
     store_limit_collections(*store, c->collection_max);
     return STATUS_OK;
 }

@@ -9,7 +9,11 @@
 #include "daemon/heap/heap.h"
 #include "daemon/store/space.h"
 
+/* from: what another daemon had, which it has from then on (handover/hand_over.h); NULL: nothing.
+ * Besides: DATA_LOSS, FAILED_PRECONDITION: that cannot be; ABORTED: somebody else has it. */
+struct hand_over;
 enum status engine_memory_build(const struct config *c, const struct vector_kernels *kernels,
-                                struct heap **heap, struct store **store, struct failure *f);
+                                struct hand_over *from, struct heap **heap, struct store **store,
+                                struct failure *f);
 
 #endif

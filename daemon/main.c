@@ -17,6 +17,7 @@
 #include "daemon/base/descriptors.h"
 #include "daemon/base/log.h"
 #include "daemon/engine.h"
+#include "daemon/handover/hand_over.h"
 #include "daemon/persist/persist.h"
 #include "kernels/vectors.h"
 
@@ -31,7 +32,7 @@ __attribute__((visibility("default"))) const char *argp_program_version =
     "engram-acceld " ENGRAM_VERSION "\n" ENGRAM_BUILD;
 const char *argp_program_bug_address = NULL;
 
-enum { OPTION_CHECK = 256, OPTION_SAMPLE, OPTION_SETTINGS, OPTION_MAN, OPTION_VERIFY };
+enum { OPTION_CHECK = 256, OPTION_SAMPLE, OPTION_SETTINGS, OPTION_MAN, OPTION_VERIFY, OPTION_HAND };
 
 static const struct argp_option options[] = {
     {"config", 'c', "FILE", 0,
@@ -44,6 +45,8 @@ static const struct argp_option options[] = {
     {"verify", OPTION_VERIFY, "DIR", 0,
      "Check a snapshot, or the newest in a folder of snapshots, and exit: 0 if it is whole, else 1",
      1},
+    {"hand-over", OPTION_HAND, "SOCKET", 0,
+     "Take the place of the daemon that serves there, with all its data as it lies in memory", 1},
     {"print-man", OPTION_MAN, NULL, OPTION_HIDDEN, "Print the man page's section on settings", 1},
     {0},
 };
@@ -54,7 +57,8 @@ struct daemon_arguments {
     unsigned setting_count;
     char socket_setting[CONFIG_TEXT_MAX + 16];
     bool check_only;
-    const char *verify; /* the folder; NULL: none */
+    const char *verify;    /* the folder; NULL: none */
+    const char *hand_over; /* the socket; NULL: none */
 };
 
 static void add_setting(struct argp_state *state, struct daemon_arguments *a, const char *setting)
@@ -77,6 +81,7 @@ static error_t parse(int key, char *value, struct argp_state *state)
         return 0;
     case OPTION_CHECK: a->check_only = true; return 0;
     case OPTION_VERIFY: a->verify = value; return 0;
+    case OPTION_HAND: a->hand_over = value; return 0;
     case OPTION_SAMPLE: config_print_sample(stdout); exit(EXIT_OK);
     case OPTION_SETTINGS: config_print_help(stdout); exit(EXIT_OK);
     case OPTION_MAN: config_print_man(stdout); exit(EXIT_OK);
@@ -204,6 +209,101 @@ static void check_output(void)
     _exit(EXIT_START);
 }
 
+/* ---- hand-over ---- */
+
+/* What the service manager has kept of the daemon before, and its listening socket. */
+static bool take_descriptors(struct hand_over *from, int *inherited_fd)
+{
+    char **names = NULL;
+    int n = sd_listen_fds_with_names(1, &names);
+    if (n < 0) {
+        log_error("cannot start: LISTEN_FDS, LISTEN_PID: %s", strerror(-n));
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        int fd = SD_LISTEN_FDS_START + i;
+        if (!hand_over_take_stored(from, names[i], fd) && *inherited_fd < 0) *inherited_fd = fd;
+        free(names[i]);
+    }
+    free(names);
+    if (from->heap_fd < 0 || hand_over_is_whole(from)) return true;
+    log_error("hand-over: what the service manager kept is not whole; nothing of it is used");
+    hand_over_close(from);
+    return true;
+}
+
+/* False: the daemon there refuses, and goes on. */
+static bool ask(const char *path, struct hand_over *from)
+{
+    struct failure f = {0};
+    hand_over_close(from);
+    enum status st = hand_over_ask(path, from, &f);
+    if (!st) return true;
+    if (st == STATUS_UNAVAILABLE) {
+        log_warning("hand-over: %s; starting with what is on the disk", f.text);
+        return true;
+    }
+    log_error("hand-over: %s", f.text);
+    return false;
+}
+
+/* Leaves it to the service manager, which passes it to the next start. What it had of an earlier
+ * one is claimed, and of no use. */
+static void store_descriptors(const struct hand_over *h)
+{
+    const int fds[HAND_OVER_STORED] = {h->heap_fd, h->catalogue_fd, h->claim_fd};
+    for (int i = 0; i < HAND_OVER_STORED; i++) {
+        char state[64];
+        snprintf(state, sizeof state, "FDSTORE=1\nFDNAME=%s", hand_over_names[i]);
+        sd_pid_notify_with_fds(0, 0, state, &fds[i], 1);
+    }
+}
+
+static void remove_stored(void)
+{
+    for (int i = 0; i < HAND_OVER_STORED; i++) {
+        char state[64];
+        snprintf(state, sizeof state, "FDSTOREREMOVE=1\nFDNAME=%s", hand_over_names[i]);
+        sd_notify(0, state);
+    }
+}
+
+/* Runs until it is stopped, and again each time that a successor has failed. */
+static int run(struct engine_options *o, const struct daemon_arguments *a, struct hand_over *from)
+{
+    struct hand_over leaves;
+    o->leaves = &leaves;
+    o->leaves_to_manager = getenv("NOTIFY_SOCKET") != NULL;
+    for (;;) {
+        struct engine *e;
+        struct failure f = {0};
+        bool adopts = from->heap_fd >= 0, stored = adopts && from->peer_fd < 0;
+        o->adopts = adopts ? from : NULL;
+        hand_over_init(&leaves);
+        enum status st = engine_create(o, &e, &f);
+        if (st) {
+            log_error("cannot start: %s", f.text);
+            hand_over_gives_up(from, &f);
+            return st == STATUS_INVALID_ARGUMENT ? EXIT_CONFIG : EXIT_START;
+        }
+        if (stored) remove_stored();
+        say_start(e, a, &o->config);
+        const struct failure *why = engine_run(e);
+        bool failed = why != NULL;
+        if (failed) log_error("cannot start: %s", why->text);
+        engine_destroy(e);
+        hand_over_close(from);
+        if (failed) return EXIT_START;
+        if (!leaves.is_back) break;
+        *from = leaves;
+        o->inherited_fd = -1; /* it is among those that came back */
+    }
+    if (leaves.heap_fd >= 0 && leaves.peer_fd < 0) store_descriptors(&leaves);
+    hand_over_close(&leaves);
+    log_info("stopped");
+    return EXIT_OK;
+}
+
 int main(int argc, char **argv)
 {
     struct daemon_arguments a = {0};
@@ -231,33 +331,21 @@ int main(int argc, char **argv)
         return EXIT_START;
     }
     raise_limits(c);
-    int inherited = sd_listen_fds(1);
-    if (inherited < 0) {
-        log_error("cannot start: LISTEN_FDS, LISTEN_PID: %s", strerror(-inherited));
+    struct hand_over from;
+    hand_over_init(&from);
+    if (!take_descriptors(&from, &engine_options.inherited_fd)) {
         log_stop();
         return EXIT_START;
     }
-    if (inherited > 0) engine_options.inherited_fd = SD_LISTEN_FDS_START;
     engine_options.config_path = a.config_path;
     engine_options.settings = a.settings;
     engine_options.setting_count = a.setting_count;
     engine_options.notify = notify;
     if (sd_watchdog_enabled(1, &engine_options.watchdog_us) <= 0) engine_options.watchdog_us = 0;
 
-    struct engine *e;
-    struct failure f = {0};
-    enum status st = engine_create(&engine_options, &e, &f);
-    if (st) {
-        log_error("cannot start: %s", f.text);
-        log_stop();
-        return st == STATUS_INVALID_ARGUMENT ? EXIT_CONFIG : EXIT_START;
-    }
-    say_start(e, &a, c);
-    const struct failure *why = engine_run(e);
-    bool failed = why != NULL;
-    if (failed) log_error("cannot start: %s", why->text);
-    engine_destroy(e);
-    log_info("stopped");
+    int code =
+        a.hand_over && !ask(a.hand_over, &from) ? EXIT_START : run(&engine_options, &a, &from);
+    hand_over_close(&from);
     log_stop();
-    return failed ? EXIT_START : EXIT_OK;
+    return code;
 }

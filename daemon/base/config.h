@@ -91,6 +91,7 @@ struct config {
     uint32_t cluster_rows_max;         /* limits.cluster_rows: 131072 (live) */
     uint32_t cluster_average_rows_max; /* limits.cluster_average_rows: 16384 (live) */
     uint32_t drain_ms_max;             /* limits.drain_ms, after SIGTERM: 10000 (live) */
+    uint32_t hand_over_ms_max;         /* limits.hand_over_ms: 200 (live) */
     char token_file[CONFIG_TEXT_MAX];  /* auth.token_file: "" = no token asked */
     char gpu_devices[CONFIG_TEXT_MAX]; /* gpu.devices: auto, none, or "0,1"; "sim": simulated */
     char gpu_program[CONFIG_TEXT_MAX]; /* gpu.program: "" = engram-accel-gpu beside the daemon */
@@ -128,6 +129,7 @@ struct config {
     uint32_t persist_every_s;                 /* persist.every_s: 3600; 0 = never (live) */
     uint32_t persist_keep;                    /* persist.keep: 2; 1..1000 (live) */
     bool persist_on_stop;                     /* persist.on_stop: true (live) */
+    bool persist_hand_over;                   /* persist.hand_over: true (live) */
     uint32_t batch_wait_us;                   /* batch.wait_us: 500; 0..1000000 (live) */
     uint32_t batch_queries;                   /* batch.queries: 256; 1..1024 (live) */
     uint32_t batch_requests;                  /* batch.requests: 256; 1..256 (live) */

@@ -107,6 +107,9 @@ const struct config_key config_keys[] = {
     {.name = "limits.drain_ms", .type = CONFIG_NUMBER32, .live = true, .offset = AT(drain_ms_max),
      .max = 3600000, .number = 10000, .help = "Milliseconds that SIGTERM leaves to requests in "
      "flight."},
+    {.name = "limits.hand_over_ms", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(hand_over_ms_max), .max = 3600000, .number = 200, .help = "The same for a "
+     "successor that takes the daemon's place (--hand-over)."},
 
     {.name = "auth.token_file", .type = CONFIG_TEXT, .offset = AT(token_file),
      .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "File with the token (1 to 255 bytes) that "
@@ -255,6 +258,9 @@ const struct config_key config_keys[] = {
      "snapshot writes at most while requests are served; 0 for as many as the disk takes."},
     {.name = "persist.on_stop", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(persist_on_stop),
      .number = true, .help = "Save a snapshot when the daemon stops."},
+    {.name = "persist.hand_over", .type = CONFIG_BOOLEAN, .live = true,
+     .offset = AT(persist_hand_over), .number = true, .help = "Leave all data in memory with the "
+     "service manager when the daemon stops, if that takes it: a restart goes on with it."},
     {.name = "persist.keep", .type = CONFIG_NUMBER32, .live = true, .offset = AT(persist_keep),
      .min = 1, .max = 1000, .number = 2, .help = "Newest snapshots that are kept; what has not "
      "changed is on the disk once."},

@@ -381,6 +381,7 @@ struct job {
     atomic_bool cancelled;
     atomic_bool skipped; /* a part did not run for that reason: there is no result */
     bool deadline_passed;
+    bool cut_off;   /* a hand-over does not wait for it any longer */
     bool refused;   /* the backend did not take it */
     bool rehearsed; /* it did not do its work, so that its time says nothing */
     /* It runs on the loop on trial: what turns out to be long stops, and outgrew is set. */

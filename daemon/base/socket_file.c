@@ -250,6 +250,11 @@ enum status socket_file_bind(const char *path, uint32_t mode, struct socket_file
     return STATUS_OK;
 }
 
+void socket_file_tell_owner(const struct socket_file *s)
+{
+    if (s->path[0]) write_pid(s->lock_fd);
+}
+
 void socket_file_release(struct socket_file *s)
 {
     struct stat sb;

@@ -123,6 +123,7 @@ static const char *const detail_names[] = {
     [DETAIL_BEING_WRITTEN] = "being_written",
     [DETAIL_STATE_CHANGED] = "state_changed",
     [DETAIL_CURSOR_ENDED] = "cursor_ended",
+    [DETAIL_RESTARTING] = "restarting",
     [DETAIL_JOURNAL] = "journal",
 };
 

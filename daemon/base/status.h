@@ -116,6 +116,7 @@ enum detail {
     DETAIL_BEING_WRITTEN = 92, /* what is to take another's place is still being written */
     DETAIL_STATE_CHANGED = 93, /* another instance or generation is there than is expected */
     DETAIL_CURSOR_ENDED = 94,  /* what a cursor kept is not kept any more */
+    DETAIL_RESTARTING = 95,    /* another daemon takes this one's place: connect again */
     DETAIL_JOURNAL = 96,       /* the journal cannot be written */
 };
 

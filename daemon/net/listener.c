@@ -1,5 +1,7 @@
 #include "daemon/net/listener.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -67,6 +69,12 @@ static enum status listener_start(struct listener *l, const char *what, int rc, 
     return STATUS_OK;
 }
 
+static uint16_t port_of(const struct sockaddr_storage *a)
+{
+    return ntohs(a->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)a)->sin6_port
+                                          : ((const struct sockaddr_in *)a)->sin_port);
+}
+
 enum status listener_open_unix(struct net *n, const char *path, uint32_t mode, struct failure *f)
 {
     struct listener *l;
@@ -105,7 +113,53 @@ enum status listener_open_inherited(struct net *n, int fd, struct failure *f)
                            "the socket unit must be a path");
     enum status st = listener_create(n, false, &l, f);
     if (st) return st;
+    l->is_inherited = true;
     return listener_start(l, "the inherited socket", uv_pipe_open(&l->uv.pipe, fd), f);
+}
+
+enum status listener_open_handed(struct net *n, struct handed_listener *from, struct failure *f)
+{
+    struct listener *l;
+    enum status st = listener_create(n, from->kind == HANDED_TCP, &l, f);
+    if (st) return st;
+    l->is_inherited = from->kind == HANDED_INHERITED;
+    l->is_handed = true;
+    if (from->kind == HANDED_UNIX) {
+        l->file = from->file;
+        socket_file_tell_owner(&l->file);
+    }
+    from->kind = HANDED_NONE;
+    int rc = l->is_tcp ? uv_tcp_open(&l->uv.tcp, from->fd) : uv_pipe_open(&l->uv.pipe, from->fd);
+    if (rc) close(from->fd);
+    from->fd = -1;
+    struct sockaddr_storage address;
+    int size = sizeof address;
+    if (!rc && l->is_tcp) rc = uv_tcp_getsockname(&l->uv.tcp, (struct sockaddr *)&address, &size);
+    if (!rc && l->is_tcp) l->port = port_of(&address);
+    return listener_start(l, "a socket that was handed over", rc, f);
+}
+
+void listener_leave(struct listener *l)
+{
+    if (!l->is_handed || !l->file.path[0]) return;
+    close(l->file.lock_fd);
+    l->file = (struct socket_file){.lock_fd = -1};
+}
+
+bool listener_hand(struct listener *l, struct handed_listener *out)
+{
+    const struct config *c = l->net->config;
+    uv_os_fd_t fd;
+    if (uv_fileno(&l->uv.handle, &fd)) return false;
+    *out = (struct handed_listener){.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+    if (out->fd < 0) return false;
+    out->kind = l->is_tcp ? HANDED_TCP : l->is_inherited ? HANDED_INHERITED : HANDED_UNIX;
+    out->file = l->file;
+    l->file = (struct socket_file){.lock_fd = -1};
+    if (!l->is_tcp) return true;
+    snprintf(out->host, sizeof out->host, "%.63s", c->tcp_host);
+    out->port = c->tcp_port;
+    return true;
 }
 
 enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, struct failure *f)
@@ -121,9 +175,7 @@ enum status listener_open_tcp(struct net *n, const char *host, uint32_t port, st
     if (!rc) rc = uv_tcp_bind(&l->uv.tcp, (struct sockaddr *)&address, 0);
     int size = sizeof address;
     if (!rc) rc = uv_tcp_getsockname(&l->uv.tcp, (struct sockaddr *)&address, &size);
-    if (!rc)
-        l->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                                      : ((struct sockaddr_in *)&address)->sin_port);
+    if (!rc) l->port = port_of(&address);
     return listener_start(l, host, rc, f);
 }
 

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
@@ -122,16 +123,58 @@ enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, 
     return STATUS_OK;
 }
 
+static bool has_listener(const struct net *n, bool tcp)
+{
+    for (const struct listener *l = n->listeners; l; l = l->next)
+        if (l->is_tcp == tcp) return true;
+    return false;
+}
+
 enum status net_listen(struct net *n, int inherited_fd, struct failure *f)
 {
     const struct config *cfg = n->config;
+    bool has_unix = has_listener(n, false), has_tcp = has_listener(n, true);
     enum status st = STATUS_OK;
     if (inherited_fd >= 0)
         st = listener_open_inherited(n, inherited_fd, f);
-    else if (cfg->socket_path[0])
+    else if (cfg->socket_path[0] && !has_unix)
         st = listener_open_unix(n, cfg->socket_path, cfg->socket_mode, f);
-    if (!st && cfg->tcp_enabled) st = listener_open_tcp(n, cfg->tcp_host, cfg->tcp_port, f);
+    if (!st && cfg->tcp_enabled && !has_tcp)
+        st = listener_open_tcp(n, cfg->tcp_host, cfg->tcp_port, f);
     return st;
+}
+
+/* Whether the config wants just this one. */
+static bool is_wanted(const struct config *c, const struct handed_listener *l)
+{
+    switch (l->kind) {
+    case HANDED_NONE: return false;
+    case HANDED_UNIX: return strcmp(c->socket_path, l->file.path) == 0;
+    case HANDED_INHERITED: return true;
+    case HANDED_TCP:
+        return c->tcp_enabled && strcmp(c->tcp_host, l->host) == 0 && c->tcp_port == l->port;
+    }
+    return false;
+}
+
+enum status net_listen_handed(struct net *n, struct handed_listeners *from, struct failure *f)
+{
+    enum status st = STATUS_OK;
+    for (uint32_t i = 0; i < from->count && !st; i++)
+        if (is_wanted(n->config, &from->all[i])) st = listener_open_handed(n, &from->all[i], f);
+    return st;
+}
+
+void net_leave_handed(struct net *n)
+{
+    for (struct listener *l = n->listeners; l; l = l->next)
+        listener_leave(l);
+}
+
+void net_hand_listeners(struct net *n, struct handed_listeners *out)
+{
+    for (struct listener *l = n->listeners; l && out->count < HANDED_LISTENERS_MAX; l = l->next)
+        if (listener_hand(l, &out->all[out->count])) out->count++;
 }
 
 uint16_t net_tcp_port(const struct net *n)

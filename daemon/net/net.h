@@ -7,6 +7,7 @@
 #ifndef ENGRAM_NET_NET_H
 #define ENGRAM_NET_NET_H
 
+#include "daemon/base/handed_listener.h"
 #include "daemon/net/net_state.h"
 
 /* config and events remain the caller's; config's live keys may change. loop: as in struct net;
@@ -17,6 +18,14 @@ enum status net_init(struct net *n, uv_loop_t *loop, const struct clock *clock, 
 /* Opens the sockets that the config names, or takes descriptor inherited_fd (>= 0; made by
  * systemd) in place of socket_path. A stale socket file is replaced; one that is in use is not. */
 enum status net_listen(struct net *n, int inherited_fd, struct failure *f);
+
+/* Listens on those of the sockets that the config names, too, before net_listen, which opens only
+ * what is missing; they are this net's then. */
+enum status net_listen_handed(struct net *n, struct handed_listeners *from, struct failure *f);
+/* The files of such sockets are the other daemon's again, which goes on. */
+void net_leave_handed(struct net *n);
+/* Before net_drain: keeps the sockets open for a successor. What cannot be kept, it opens anew. */
+void net_hand_listeners(struct net *n, struct handed_listeners *out);
 
 /* Returns the TCP port in use, or 0. */
 uint16_t net_tcp_port(const struct net *n);

@@ -42,6 +42,11 @@ struct net_events {
     /* Asked about a peer without connections: true if the owner has nothing of it any more, so that
      * it may be forgotten. NULL: always so. */
     bool (*on_idle_peer)(void *owner, struct peer *peer);
+    /* Called when c, a Unix socket's, begins with what is_hand_over knows, in place of a frame:
+     * `ask`, as long as a header (handover/hand_over.h). c closes then. NULL: it is a bad frame. */
+    bool (*is_hand_over)(const void *bytes);
+    void (*on_hand_over)(void *owner, struct connection *c, const void *ask);
+    void *hand_over_owner;
 };
 
 struct net_counters {

@@ -125,12 +125,24 @@ static bool is_cancel(const struct connection *c)
     return c->header.kind == OPERATION_CANCEL && c->output_bytes < OUTPUT_HIGH_WATER;
 }
 
+/* Whether a successor asks for what this daemon has. */
+static bool is_hand_over(const struct connection *c, const void *at)
+{
+    const struct net_events *e = &c->net->events;
+    return e->is_hand_over && !c->greeted && c->peer->key.kind == PEER_USER && e->is_hand_over(at);
+}
+
 /* Parses the frame at `begin`. False: it needs more bytes, or no further request may be taken. */
 static bool parse_one(struct connection *c)
 {
     uint32_t have = c->end - c->begin;
     if (have < FRAME_HEADER_BYTES) return false;
     char *at = (char *)c->buffer->block.data + c->begin;
+    if (!c->has_header && is_hand_over(c, at)) {
+        c->net->events.on_hand_over(c->net->events.hand_over_owner, c, at);
+        connection_close(c);
+        return false;
+    }
     if (!c->has_header) {
         if (!frame_read(at, c->net->config->body_mib_max << 20, &c->header)) {
             refuse_framing(c, at);

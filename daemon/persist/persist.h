@@ -41,6 +41,9 @@ void persist_destroy(struct persist *p);
 
 /* Loads the newest snapshot, as persist.load says, and notes durably that its instance goes on. */
 enum status persist_load(struct persist *p, struct failure *f);
+/* In its place, for data that is in memory already, of this name. */
+enum status persist_adopt(struct persist *p, uint64_t instance, uint64_t generation,
+                          struct failure *f);
 
 /* ---- the same while the daemon serves: threads fill objects (loader.c) ---- */
 

@@ -37,6 +37,10 @@ void job_move(struct job *j, enum job_state to)
 bool job_is_wanted(struct job *j, uint64_t now_ns)
 {
     if (j->failure.code) return false;
+    if (j->cut_off) {
+        failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_RESTARTING, RESTARTING_TEXT);
+        return false;
+    }
     if (j->deadline_passed || (j->deadline_ns && now_ns >= j->deadline_ns)) {
         failure_set(&j->failure, STATUS_DEADLINE_EXCEEDED, DETAIL_DEADLINE,
                     "the request's deadline passed");

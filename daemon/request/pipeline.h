@@ -78,6 +78,17 @@ void pipeline_memory_freed(struct pipeline *p);
 
 /* From now on new requests are refused as UNAVAILABLE. */
 void pipeline_drain(struct pipeline *p);
+/* The same for a successor (handover/hand_over.h), which clients are told of. */
+void pipeline_restart(struct pipeline *p);
+/* Answers all that is still in flight as UNAVAILABLE, as soon as it can be stopped. */
+void pipeline_cut_off(struct pipeline *p);
+/* Tells the successor the data's name and the remembered writes; takes them over: before the loop
+ * runs. DATA_LOSS: what is told cannot be; RESOURCE_EXHAUSTED. */
+struct catalogue_writer;
+struct catalogue_reader;
+void pipeline_tell(struct pipeline *p, struct catalogue_writer *w);
+enum status pipeline_adopt(struct pipeline *p, struct catalogue_reader *r, struct state_name *state,
+                           struct failure *f);
 /* The backends are stopped: answers or frees every job that is left. */
 void pipeline_abandon(struct pipeline *p);
 

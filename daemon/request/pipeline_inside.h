@@ -173,8 +173,8 @@ struct pipeline {
                                    struct failure *f);
     const struct config_reloads *reloads;
     void *settings_owner;
-    bool draining;
-    bool orphans; /* there are hidden things whose maker is gone (drops.h) */
+    bool draining, restarting; /* restarting: for a successor (hand_over.c) */
+    bool orphans;              /* there are hidden things whose maker is gone (drops.h) */
 };
 
 #endif

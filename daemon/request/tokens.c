@@ -365,6 +365,95 @@ bool tokens_next(const struct tokens *t, const struct token_entry **at, struct t
     return true;
 }
 
+/* ---- hand-over ---- */
+
+/* Its body follows. Times are those that are left: clocks of two processes need not agree. */
+struct told_token {
+    struct token_key key;
+    uint64_t operation, body_bytes, digest[2], left_ns, room;
+    uint64_t places[JOB_TENSORS_MAX];
+    struct job_result result; /* its pointers say only which are not NULL */
+};
+
+void tokens_tell(const struct tokens *t, uint64_t now_ns, struct catalogue_writer *w)
+{
+    uint64_t size = sizeof(struct told_token);
+    catalogue_put(w, &size, sizeof size);
+    catalogue_put(w, &t->count, sizeof t->count);
+    for (const struct token_entry *e = t->oldest; e; e = e->next) {
+        struct told_token told;
+        memset(&told, 0, sizeof told);
+        told.key = e->key;
+        told.operation = e->operation;
+        told.body_bytes = e->body_bytes;
+        memcpy(told.digest, e->digest, sizeof told.digest);
+        told.left_ns = e->until_ns > now_ns ? e->until_ns - now_ns : 0;
+        told.room = e->room;
+        memcpy(told.places, e->places, sizeof told.places);
+        told.result = e->result;
+        catalogue_put(w, &told, sizeof told);
+        catalogue_put(w, e->body, e->result.body_bytes);
+    }
+}
+
+static bool is_possible(const struct told_token *told)
+{
+    bool ok = told->key.space[0] && memchr(told->key.space, 0, sizeof told->key.space) &&
+              told->operation < OPERATION_MAX && told->left_ns <= TOKEN_LIFE_NS &&
+              told->room <= TOKEN_BODY_BYTES && told->result.body_bytes <= told->room &&
+              !told->result.block.data;
+    for (uint32_t i = 0; i < JOB_TENSORS_MAX; i++)
+        ok = ok && told->places[i] <= told->result.body_bytes;
+    return ok;
+}
+
+static bool adopt_one(struct tokens *t, uint64_t now_ns, struct catalogue_reader *r)
+{
+    struct told_token told;
+    catalogue_get(r, &told, sizeof told);
+    const void *body = catalogue_look(r, told.result.body_bytes);
+    if (r->bad || !is_possible(&told)) return false;
+    struct token_entry *e = fault_here("tokens: entry") ? NULL : calloc(1, sizeof *e + told.room);
+    struct token_space *s = e ? have_space(t, told.key.space) : NULL;
+    if (!s) {
+        free(e);
+        return false;
+    }
+    e->key = told.key;
+    e->operation = (enum operation)told.operation;
+    e->body_bytes = told.body_bytes;
+    memcpy(e->digest, told.digest, sizeof e->digest);
+    e->until_ns = now_ns + told.left_ns;
+    e->room = told.room;
+    memcpy(e->places, told.places, sizeof e->places);
+    e->result = told.result;
+    for (uint32_t i = 0; i < JOB_TENSORS_MAX && !e->result.body_bytes; i++)
+        e->result.tensors[i].data = NULL;
+    memcpy(e->body, body, told.result.body_bytes);
+    e->space = s;
+    HASH_ADD(hh, t->by_key, key, sizeof e->key, e);
+    if (!e->hh.tbl) {
+        drop_space(t, s);
+        free(e);
+        return false;
+    }
+    s->users++;
+    e->done = true;
+    list_add(t, e);
+    return true;
+}
+
+bool tokens_adopt(struct tokens *t, uint64_t now_ns, struct catalogue_reader *r)
+{
+    uint64_t size, count;
+    catalogue_get(r, &size, sizeof size);
+    catalogue_get(r, &count, sizeof count);
+    bool ok = !r->bad && size == sizeof(struct told_token) && count <= TOKENS_ALL_MAX;
+    for (uint64_t i = 0; ok && i < count; i++)
+        ok = adopt_one(t, now_ns, r);
+    return ok;
+}
+
 void tokens_finish(struct tokens *t)
 {
     while (t->by_key)

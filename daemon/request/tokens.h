@@ -10,6 +10,7 @@
 #ifndef ENGRAM_REQUEST_TOKENS_H
 #define ENGRAM_REQUEST_TOKENS_H
 
+#include "daemon/base/catalogue.h"
 #include "daemon/base/job.h"
 
 enum { TOKENS_MAX = 1024, TOKENS_ALL_MAX = 65536, RETRY_TOKEN_MS = 20 };
@@ -41,6 +42,10 @@ struct token_known {
 };
 /* RESOURCE_EXHAUSTED. */
 enum status tokens_restore(struct tokens *t, const struct token_known *k, uint64_t now_ns);
+/* Tells a successor all that is remembered; takes that over into an empty one. False: what is told
+ * cannot be, or there is no memory. */
+void tokens_tell(const struct tokens *t, uint64_t now_ns, struct catalogue_writer *w);
+bool tokens_adopt(struct tokens *t, uint64_t now_ns, struct catalogue_reader *r);
 
 /* The next of those that are remembered, the oldest first; *at NULL: the first one. False: there is
  * none. */

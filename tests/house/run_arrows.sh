@@ -12,12 +12,12 @@ allowed() {
     base) echo "" ;;
     heap) echo "base" ;;
     store) echo "base heap kernels" ;;
-    net | wire | sched | exec | persist) echo "$below" ;;
+    net | wire | sched | exec | persist | handover) echo "$below" ;;
     ops | cards) echo "$below exec" ;;
     report | learn) echo "$middle ops cards" ;;
     http) echo "base report" ;;
     request) echo "$middle ops cards report learn persist" ;;
-    engine | main) echo "$middle ops cards report learn persist request http engine" ;;
+    engine | main) echo "$middle ops cards report learn persist handover request http engine" ;;
     gpu) echo "base heap kernels" ;;
     client) echo "" ;; # it stands alone: a copy of it builds elsewhere
     *) echo "" ;;

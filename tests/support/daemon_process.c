@@ -89,7 +89,31 @@ static int try_connect(const char *path)
     return -1;
 }
 
-static void spawn(struct daemon_process *d, const char *const *settings)
+/* Becomes what the program would be under a service manager. */
+static void take_surroundings(const struct daemon_surroundings *in)
+{
+    enum { FIRST = 3, ROOM = 8 };
+    char names[256] = "", number[16];
+    int high[ROOM];
+    if (in->notify_socket) setenv("NOTIFY_SOCKET", in->notify_socket, 1);
+    for (int i = 0; i < in->fd_count; i++)
+        high[i] = fcntl(in->fds[i], F_DUPFD, FIRST + ROOM);
+    for (int i = 0; i < in->fd_count; i++) {
+        if (dup2(high[i], FIRST + i) < 0) _exit(127);
+        close(high[i]);
+        size_t at = strlen(names);
+        snprintf(names + at, sizeof names - at, "%s%s", i ? ":" : "", in->fd_names[i]);
+    }
+    if (!in->fd_count) return;
+    snprintf(number, sizeof number, "%d", in->fd_count);
+    setenv("LISTEN_FDS", number, 1);
+    setenv("LISTEN_FDNAMES", names, 1);
+    snprintf(number, sizeof number, "%d", (int)getpid());
+    setenv("LISTEN_PID", number, 1);
+}
+
+static pid_t launch(const struct daemon_process *d, const char *const *settings,
+                    const struct daemon_surroundings *in)
 {
     char path[4200], socket_setting[128], gpu_setting[128];
     build_path("engram-acceld", path, sizeof path);
@@ -118,15 +142,29 @@ static void spawn(struct daemon_process *d, const char *const *settings)
         arguments[count++] = settings[i];
     }
     arguments[count] = NULL;
-    d->pid = fork();
-    if (d->pid < 0) die("fork");
-    if (d->pid == 0) {
+    pid_t pid = fork();
+    if (pid < 0) die("fork");
+    if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves no daemon behind */
         int log = open(d->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
         if (log < 0 || dup2(log, 2) < 0) _exit(127);
+        take_surroundings(in);
         execv(path, (char *const *)arguments);
         _exit(127);
     }
+    return pid;
+}
+
+static void spawn(struct daemon_process *d, const char *const *settings)
+{
+    const struct daemon_surroundings none = {0};
+    daemon_start_in(d, settings, &none);
+}
+
+void daemon_start_in(struct daemon_process *d, const char *const *settings,
+                     const struct daemon_surroundings *in)
+{
+    d->pid = launch(d, settings, in);
     for (int waited = 0; waited < START_MS; waited += 5) {
         int fd = try_connect(d->socket_path);
         if (fd >= 0) {
@@ -158,6 +196,26 @@ void daemon_start(struct daemon_process *d, const char *const *settings)
 void daemon_restart(struct daemon_process *d, const char *const *settings)
 {
     spawn(d, settings);
+}
+
+int daemon_succeed(struct daemon_process *d, const char *const *settings)
+{
+    const struct daemon_surroundings none = {0};
+    char option[128];
+    const char *all[ARGUMENTS_MAX] = {option};
+    int count = 1, status;
+    snprintf(option, sizeof option, "--hand-over=%s", d->socket_path);
+    for (int i = 0; settings && settings[i] && count + 1 < ARGUMENTS_MAX; i++)
+        all[count++] = settings[i];
+    pid_t before = d->pid, pid = launch(d, all, &none);
+    for (;;) {
+        if (waitpid(before, &status, WNOHANG) == before) {
+            d->pid = pid;
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        }
+        if (waitpid(pid, &status, WNOHANG) == pid) return -1;
+        sleep_ms(1);
+    }
 }
 
 void daemon_clean(struct daemon_process *d)

@@ -29,6 +29,19 @@ int daemon_stop(struct daemon_process *d);
 void daemon_kill(struct daemon_process *d);
 void daemon_restart(struct daemon_process *d, const char *const *settings);
 void daemon_clean(struct daemon_process *d);
+/* Starts another that takes this one's place, and waits for whichever ends: the exit code of the
+ * one before, after which d is the successor; or -1, the successor has failed. */
+int daemon_succeed(struct daemon_process *d, const char *const *settings);
+/* What a daemon is started with beside its settings. */
+struct daemon_surroundings {
+    const char *notify_socket;   /* NULL: none */
+    const int *fds;              /* as a service manager passes them, */
+    const char *const *fd_names; /* with these names */
+    int fd_count;
+};
+/* Starts one in d's folder and returns once it serves. */
+void daemon_start_in(struct daemon_process *d, const char *const *settings,
+                     const struct daemon_surroundings *in);
 
 /* SIGSTOP, and returns once each of its threads stands: until SIGCONT it does nothing. */
 void process_pause(pid_t pid);

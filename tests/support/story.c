@@ -176,7 +176,12 @@ static void build(struct story *s)
     STORY_CHECK(s, !pipeline_create(&options, &s->pipeline), "no memory for the pipeline");
     story_calibrate_open(s, kernels);
     s->behind = pipeline_net_events(s->pipeline);
-    struct net_events events = {s, on_frame, on_bad_frame, on_close, on_written, on_idle_peer};
+    struct net_events events = {.owner = s,
+                                .on_frame = on_frame,
+                                .on_bad_frame = on_bad_frame,
+                                .on_close = on_close,
+                                .on_written = on_written,
+                                .on_idle_peer = on_idle_peer};
     STORY_CHECK(s, !net_init(&s->net, NULL, &s->clock, s->heap, &s->config, &events),
                 "no memory for net");
     if (s->settings.ration) s->net.ration_bytes = s->settings.ration;

@@ -143,6 +143,7 @@ Test(config, every_key_is_read)
     want.cluster_rows_max = 13;
     want.cluster_average_rows_max = 14;
     want.drain_ms_max = 0;
+    want.hand_over_ms_max = 15;
     strcpy(want.token_file, "/etc/token");
     strcpy(memset(want.gpu_devices, 0, CONFIG_TEXT_MAX), "0,2");
     strcpy(want.gpu_program, "/opt/gpu");
@@ -180,6 +181,7 @@ Test(config, every_key_is_read)
     strcpy(memset(want.persist_journal, 0, CONFIG_TEXT_MAX), "always");
     want.persist_journal_mib = 9;
     want.persist_on_stop = false;
+    want.persist_hand_over = false;
     want.persist_every_s = 31536000;
     want.persist_mib_per_s = 1048576;
     want.persist_keep = 1000;
@@ -202,9 +204,9 @@ Test(config, every_key_is_read)
         "\"limits\": {\"request_body_mib\": 1024, \"reply_body_mib\": 4096, \"connections\": 65536,"
         "\"connections_kept\": 0,"
         "\"requests_in_flight\": 1, \"requests_total\": 7, \"collections\": 3, "
-        "\"output_mib\": 100,"
-        "\"handshake_ms\": 10, \"stall_ms\": 11, \"spread_ms\": 12, "
-        "\"cluster_rows\": 13, \"cluster_average_rows\": 14, \"drain_ms\": 0},"
+        "\"output_mib\": 100, \"handshake_ms\": 10, \"stall_ms\": 11, \"spread_ms\": 12, "
+        "\"cluster_rows\": 13, \"cluster_average_rows\": 14, \"drain_ms\": 0,"
+        "\"hand_over_ms\": 15},"
         "\"gpu\": {\"devices\": \"0,2\", \"program\": \"/opt/gpu\", \"memory\": \"managed\","
         "\"memory_percent\": 95, \"memory_mib\": 16777216, \"force\": \"cpu\", \"min_pairs\": 1,"
         "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0,"
@@ -222,11 +224,10 @@ Test(config, every_key_is_read)
         "\"log_lines\": 1},"
         "\"persist\": {\"dir\": \"/var/snapshots\", \"load\": \"salvage\", "
         "\"journal\": \"always\", \"journal_mib\": 9, \"on_stop\": false,"
-        "\"every_s\": 31536000, \"mib_per_s\": 1048576, "
-        "\"keep\": 1000, \"key_file\": \"/etc/key\"},"
+        "\"hand_over\": false, \"every_s\": 31536000, \"mib_per_s\": 1048576, \"keep\": 1000, "
+        "\"key_file\": \"/etc/key\"},"
         "\"metrics\": {\"listen\": \"[::1]:7424\", \"token_file\": \"/etc/metrics\", \"open\": "
-        "true,"
-        "\"spaces\": 0, \"buckets\": \"1 2\"},"
+        "true, \"spaces\": 0, \"buckets\": \"1 2\"},"
         "\"auth\": {\"token_file\": \"/etc/token\"}, \"observe\": {\"enabled\": false, "
         "\"slow_ms\": 7, \"slow_operations\": \"cluster=0\", \"window\": 20, \"memory_s\": 5},"
         "\"log\": {\"level\": \"debug\", \"format\": "

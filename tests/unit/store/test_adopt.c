@@ -354,7 +354,7 @@ Test(adopt, lies_are_harmless)
     struct scene s;
     struct failure f = {0};
     const char *wish = getenv("ADOPT_LIES");
-    long rounds = wish ? atol(wish) : 600, refused = 0;
+    long rounds = wish ? strtol(wish, NULL, 10) : 600, refused = 0;
     uint64_t seed = 7;
     open_scene(&s);
     /* what is told of the small objects comes first */
