@@ -102,6 +102,7 @@ static enum status add_batch(struct rows_load *r, uint64_t count, struct failure
     uint64_t bytes = count * r->object->dimension * sizeof(float);
     enum status st = take(l, count * sizeof(uint64_t), 0, &ids, f);
     if (!st) st = take(l, bytes, owner, &rows, f);
+    if (!st) heap_populate(rows.data, bytes);
     if (!st) st = read_some(l, r->ids, ids.data, count * sizeof(uint64_t), f);
     if (!st) st = read_some(l, r->rows, rows.data, bytes, f);
     if (!st) {

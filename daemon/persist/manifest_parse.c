@@ -189,7 +189,8 @@ static enum status read_tokens(const cJSON *v, struct array_entry *file, struct 
     if (!st && bytes <= NPY_HEAD_BYTES) st = damaged(f, "tokens", "a file without any");
     if (st) return st;
     strcpy(file->name, TOKEN_FILE_NAME);
-    file->shape = (struct npy_shape){NPY_UINT8, bytes - NPY_HEAD_BYTES, 0};
+    file->shape.type = NPY_UINT8;
+    file->shape.rows = bytes - NPY_HEAD_BYTES;
     return read_file(v, "tokens", file, f);
 }
 
@@ -340,8 +341,8 @@ enum status manifest_parse(const char *text, size_t bytes, const struct manifest
     cJSON *v = fault_here("manifest: parse") ? NULL : cJSON_ParseWithLength(text, bytes);
     if (!v) return damaged(f, "JSON", "it is none, or there is no memory");
     st = read_head(v, &m, f);
-    if (!st) st = read_objects(member(v, "objects"), &m, f);
     if (!st) st = read_tokens(member(v, "tokens"), &m.tokens, f);
+    if (!st) st = read_objects(member(v, "objects"), &m, f);
     cJSON_Delete(v);
     if (st)
         manifest_free(&m);

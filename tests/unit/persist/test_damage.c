@@ -398,6 +398,49 @@ Test(damage, a_start_stops_or_salvages)
     cr_assert_not(persist_house_verify(path, ""));
 }
 
+/* One byte changed, or a cut, anywhere in any file: a start finds it, and a salvage has exactly the
+ * objects whose files are whole. ENGRAM_DAMAGE_TRIALS: how many. */
+Test(damage, wherever_it_is_it_is_found_and_the_rest_salvaged)
+{
+    struct scene s;
+    char path[64];
+    uint64_t objects, state = 7;
+    struct failure f;
+    const char *asked = getenv("ENGRAM_DAMAGE_TRIALS");
+    uint32_t trials = asked ? (uint32_t)strtoul(asked, NULL, 10) : 60;
+    open_scene(&s);
+    strcpy(path, s.path);
+    for (uint32_t t = 0; t < trials; t++) {
+        char name[ARRAY_NAME_MAX + 1] = "manifest.json";
+        size_t bytes, cut;
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        uint32_t draw = (uint32_t)(state >> 33);
+        const struct snapshot_object *o = &s.m.objects[draw % (s.m.object_count + 1)];
+        bool of_all = draw % (s.m.object_count + 1) == s.m.object_count;
+        if (!of_all) strcpy(name, o->files[draw / 8 % snapshot_array_count(o->kind)].name);
+        char *data = persist_house_read(s.folder, name, &bytes);
+        char *broken = malloc(bytes);
+        memcpy(broken, data, bytes);
+        size_t at = draw / 64 % bytes;
+        cut = draw % 3 ? bytes : at;
+        if (cut == bytes) broken[at] ^= (char)(1 + draw / 512 % 255);
+        persist_house_write(s.folder, name, broken, cut);
+        enum status st = persist_house_try(path, "require", &objects, &f);
+        cr_assert_eq(st, STATUS_DATA_LOSS, "%u: %s, byte %zu: %d %s", t, name, at, st, f.text);
+        cr_assert_not_null(strstr(f.text, name), "%s: %s", name, f.text);
+        cr_assert_eq(objects, 0);
+        st = persist_house_try(path, "salvage", &objects, &f);
+        cr_assert_eq(st, of_all ? STATUS_DATA_LOSS : STATUS_OK, "%u: %s", t, f.text);
+        cr_assert_eq(objects, of_all ? 0 : 6, "%u: %s", t, name);
+        persist_house_write(s.folder, name, data, bytes);
+        free(broken);
+        free(data);
+    }
+    cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_OK);
+    cr_assert_eq(objects, 7);
+    close_scene(&s);
+}
+
 Test(damage, a_state_that_no_daemon_wrote_stops_a_start)
 {
     char path[64];
