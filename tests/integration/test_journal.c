@@ -297,6 +297,7 @@ Test(journal, a_token_is_known_after_a_kill)
     journal_keeper_need(&k, ea_graph_create(k.client, "web", NULL), "create");
     journal_keeper_need(&k, ea_graph_create(k.client, "other", NULL), "create");
     journal_keeper_need(&k, ea_graph_add_weights(k.client, "web", &edges, sum, NULL), "weights");
+    journal_keeper_need(&k, ea_save(k.client, NULL, NULL), "save"); /* which has the first */
     journal_keeper_need(&k, ea_next_write(k.client, &drop), "drop");
     journal_keeper_need(&k, ea_graph_drop(k.client, "other"), "drop");
     journal_keeper_kill(&k);

@@ -276,7 +276,7 @@ Test(power, a_save_with_a_journal_that_is_killed_at_any_call, .timeout = 600)
 {
     struct failure f;
     uint64_t objects;
-    uint32_t stride = sweep_stride(9), killed = 0, calls = 1;
+    uint32_t stride = 2 + sweep_stride(9), killed = 0, calls = 1;
     log_set_level_name("error");
     for (uint32_t last = 0; last <= calls; last += last ? stride : 1)
         for (int behind = 0; behind < 2; behind++) {
