@@ -66,6 +66,32 @@ static void write_graph(const struct journal_keeper *k)
     journal_keeper_need(k, ea_graph_remove_nodes(k->client, "web", ids, 1, NULL), "remove");
 }
 
+/* Writes of nothing are writes, too, where they are taken. */
+static void write_nothing(const struct journal_keeper *k)
+{
+    uint64_t none = 0;
+    float zero = 0, sum;
+    const ea_rows rows = {.collection = "rows", .ids = &none, .rows = &zero, .dimension = D};
+    ea_graph_edges edges = {.sources = &none, .targets = &none, .weights = &zero};
+    const ea_graph_csr csr = {
+        .row_ids = &none, .rows = 1, .offsets = (uint64_t[]){0, 0}, .columns = &none};
+    const ea_graph_nodes nodes = {.ids = &none};
+    (void)ea_upsert(k->client, &rows, NULL);
+    (void)ea_delete(k->client, "rows", &none, 0, NULL);
+    (void)ea_graph_add_edges(k->client, "web", &edges, NULL);
+    (void)ea_graph_remove_edges(k->client, "web", &edges, NULL);
+    (void)ea_graph_add_weights(k->client, "web", &edges, &sum, NULL);
+    (void)ea_graph_add_csr(k->client, "web", &csr, NULL);
+    (void)ea_graph_add_csr(k->client, "web",
+                           &(ea_graph_csr){.offsets = &none, .columns = &none, .weights = &zero},
+                           NULL);
+    (void)ea_graph_set_nodes(k->client, "web", &nodes, NULL);
+    (void)ea_graph_remove_nodes(k->client, "web", &none, 0, NULL);
+    (void)ea_attractor_learn(
+        k->client, &(ea_learn_question){.attractor = "mind", .rows = &zero, .dimension = D}, NULL);
+    journal_keeper_wait(k);
+}
+
 static void write_attractor(const struct journal_keeper *k)
 {
     float *weights = calloc(D * D, sizeof *weights);
@@ -222,6 +248,7 @@ static void write_all(const struct journal_keeper *k, bool saves)
     if (saves) journal_keeper_need(k, ea_save(k->client, NULL, NULL), "save");
     write_graph(k);
     write_attractor(k);
+    write_nothing(k);
     journal_keeper_create(k, "~held");
     journal_keeper_put(k, "~held", 500, 30);
     if (saves) journal_keeper_need(k, ea_save(k->client, NULL, NULL), "save");
