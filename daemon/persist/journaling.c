@@ -131,8 +131,13 @@ static enum status make_empty(struct persist *p, struct failure *f)
 enum status journaling_before_commit(void *owner, struct failure *f)
 {
     struct persist *p = owner;
+    uint64_t *numbers = NULL, count = 0;
     if (p->journal) return journal_wait_file(p->journal, f);
-    return p->has_files ? make_empty(p, f) : STATUS_OK;
+    enum status st = journal_file_list(p->folder.fd, &numbers, &count, f);
+    p->has_files = count > 0; /* also of a daemon whose data was adopted */
+    if (count) p->replayed.number = numbers[count - 1];
+    free(numbers);
+    return !st && count ? make_empty(p, f) : st;
 }
 
 void journaling_end_save(struct persist *p)
@@ -140,5 +145,5 @@ void journaling_end_save(struct persist *p)
     if (p->journal)
         journal_snapshot_done(p->journal, p->files_from);
     else if (p->has_files)
-        journal_file_prune(p->folder.fd, p->files_from);
+        journal_file_prune(p->folder.fd, UINT64_MAX); /* the snapshot has it all */
 }
