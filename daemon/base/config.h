@@ -92,6 +92,7 @@ struct config {
     uint32_t cluster_average_rows_max; /* limits.cluster_average_rows: 16384 (live) */
     uint32_t drain_ms_max;             /* limits.drain_ms, after SIGTERM: 10000 (live) */
     uint32_t hand_over_ms_max;         /* limits.hand_over_ms: 200 (live) */
+    uint32_t successor_ms_max;         /* limits.successor_ms: 60000 (live) */
     char token_file[CONFIG_TEXT_MAX];  /* auth.token_file: "" = no token asked */
     char gpu_devices[CONFIG_TEXT_MAX]; /* gpu.devices: auto, none, or "0,1"; "sim": simulated */
     char gpu_program[CONFIG_TEXT_MAX]; /* gpu.program: "" = engram-accel-gpu beside the daemon */

@@ -110,6 +110,10 @@ const struct config_key config_keys[] = {
     {.name = "limits.hand_over_ms", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(hand_over_ms_max), .max = 3600000, .number = 200, .help = "The same for a "
      "successor that takes the daemon's place (--hand-over)."},
+    {.name = "limits.successor_ms", .type = CONFIG_NUMBER32, .live = true,
+     .offset = AT(successor_ms_max), .min = 1, .max = 3600000, .number = 60000,
+     .help = "Milliseconds that a daemon that hands over waits for its successor to adopt all "
+     "data; then it goes on itself."},
 
     {.name = "auth.token_file", .type = CONFIG_TEXT, .offset = AT(token_file),
      .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "File with the token (1 to 255 bytes) that "

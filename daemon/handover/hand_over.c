@@ -23,7 +23,6 @@ enum claim { CLAIM_OPEN, CLAIM_SUCCESSOR, CLAIM_KEPT };
 enum {
     ANSWER_MS = 10000,    /* until the daemon says whether it begins to stop */
     STOPPING_MS = 600000, /* and until it has */
-    SUCCESSOR_MS = 60000, /* until the successor claims: it maps, checks and makes indexes */
     LATER_MS = -1,        /* one that has claimed serves or ends */
 };
 
@@ -297,10 +296,10 @@ static bool send_all(struct hand_over *h)
 
 /* What the successor does. One that has claimed and is not heard of any more has ended, and nobody
  * was served: nothing of what is stored has changed. */
-static bool await_successor(struct hand_over *h, struct failure *f)
+static bool await_successor(struct hand_over *h, int timeout_ms, struct failure *f)
 {
     struct hand_over_message m;
-    int fds[MESSAGE_FDS_MAX], count = 0, timeout_ms = SUCCESSOR_MS;
+    int fds[MESSAGE_FDS_MAX], count = 0;
     for (;;) {
         bool heard = message_receive(h->peer_fd, &m, fds, &count, timeout_ms);
         int why = errno;
@@ -335,11 +334,11 @@ static void forget_listeners(struct hand_over *h)
     h->listeners.count = 0;
 }
 
-bool hand_over_give(struct hand_over *h, struct failure *f)
+bool hand_over_give(struct hand_over *h, int claim_ms, struct failure *f)
 {
     if (!send_all(h))
         failure_set(f, STATUS_ABORTED, DETAIL_NONE, "the successor is gone");
-    else if (await_successor(h, f)) {
+    else if (await_successor(h, claim_ms, f)) {
         forget_listeners(h);
         return true;
     }

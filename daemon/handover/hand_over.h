@@ -46,9 +46,9 @@ bool hand_over_accept(int fd, const void *bytes, struct failure *f);
 void hand_over_refuse(int fd, const char *why);
 /* Makes the claim; h gets duplicates of the heap's descriptor. RESOURCE_EXHAUSTED. */
 enum status hand_over_make(struct hand_over *h, int heap_fd, int catalogue_fd);
-/* Sends all to the peer and waits until it serves. False: it does not and will not, f says why, and
- * the heap is this process's as before. */
-bool hand_over_give(struct hand_over *h, struct failure *f);
+/* Sends all to the peer and waits until it serves; claim_ms: until it has claimed. False: it does
+ * not and will not, f says why, and the heap is this process's as before. */
+bool hand_over_give(struct hand_over *h, int claim_ms, struct failure *f);
 
 /* ---- its successor ---- */
 

@@ -144,6 +144,7 @@ Test(config, every_key_is_read)
     want.cluster_average_rows_max = 14;
     want.drain_ms_max = 0;
     want.hand_over_ms_max = 15;
+    want.successor_ms_max = 16;
     strcpy(want.token_file, "/etc/token");
     strcpy(memset(want.gpu_devices, 0, CONFIG_TEXT_MAX), "0,2");
     strcpy(want.gpu_program, "/opt/gpu");
@@ -202,11 +203,10 @@ Test(config, every_key_is_read)
         "\"memory\": {\"max_mib\": 16777216, \"cache_mib\": 0},"
         "\"screen\": {\"memory\": \"cpu\"},"
         "\"limits\": {\"request_body_mib\": 1024, \"reply_body_mib\": 4096, \"connections\": 65536,"
-        "\"connections_kept\": 0,"
-        "\"requests_in_flight\": 1, \"requests_total\": 7, \"collections\": 3, "
-        "\"output_mib\": 100, \"handshake_ms\": 10, \"stall_ms\": 11, \"spread_ms\": 12, "
-        "\"cluster_rows\": 13, \"cluster_average_rows\": 14, \"drain_ms\": 0,"
-        "\"hand_over_ms\": 15},"
+        "\"connections_kept\": 0, \"requests_in_flight\": 1, \"requests_total\": 7,"
+        "\"collections\": 3, \"output_mib\": 100, \"handshake_ms\": 10, \"stall_ms\": 11,"
+        "\"spread_ms\": 12, \"cluster_rows\": 13, \"cluster_average_rows\": 14, \"drain_ms\": 0,"
+        "\"hand_over_ms\": 15, \"successor_ms\": 16},"
         "\"gpu\": {\"devices\": \"0,2\", \"program\": \"/opt/gpu\", \"memory\": \"managed\","
         "\"memory_percent\": 95, \"memory_mib\": 16777216, \"force\": \"cpu\", \"min_pairs\": 1,"
         "\"heartbeat_ms\": 60000, \"job_ms\": 10, \"spin_us\": 0,"
