@@ -1,5 +1,6 @@
 """packages: the life of the Debian packages: installed on a bare system, used, upgraded while the
 daemon runs, reloaded, removed, purged."""
+import json
 import pathlib
 import re
 import shutil
@@ -151,6 +152,30 @@ def step_upgrade(here, state):
     return "restarted, data and answers are there again bit for bit, changed settings kept"
 
 
+def named(here):
+    """Whose data they are, and their version."""
+    told = json.loads(here.run("engram-accel --json changes").stdout)
+    return {key: told[key] for key in ("instance", "generation", "version")}
+
+
+def step_hand_over(here, state):
+    """systemctl restart: the next daemon goes on with what the last one had in memory."""
+    before, pid = named(here), show(here, "MainPID")
+    done = here.run(f"systemctl restart {UNIT}")
+    checks.check(done.returncode == 0, "restart: " + done.stderr)
+    asked = here.run("engram-accel ping --wait 60")
+    checks.check(asked.returncode == 0, "ping after the restart: " + asked.stderr)
+    now = show(here, "MainPID")
+    checks.check(now not in ("0", pid), "restart: the same process")
+    log = here.run(f"journalctl -q _PID={now} -o cat").stdout
+    adopted = re.search(r"hand-over: 1 objects, \d+ MiB, adopted in [0-9.]+ ms", log)
+    checks.check(adopted, "nothing was adopted:\n" + log[-1500:])
+    checks.check(named(here) == before, f"restart: {named(here)}, was {before}")
+    checks.check(answers(here) == state["answers"], "restart: other answers: " + answers(here)[:500])
+    checks.check(show(here, "NFileDescriptorStore") == "0", "systemd still keeps what was adopted")
+    return f"{adopted.group(0) if adopted else 'not adopted'}; the same instance and versions"
+
+
 def step_instance(here, state):
     here.run("sed 's/\"listen\": \"127.0.0.1:7424\"/\"listen\": \"\"/' "
              "/etc/engram-accel/engram-accel.json >/etc/engram-accel/second.json")
@@ -211,7 +236,8 @@ def step_purge(here, state):
 BEFORE = [("bare Debian: installed, started, pinged", step_install, True),
           ("loaded and asked", step_load, True),
           ("metrics and readiness as packaged", step_metrics, False),
-          ("upgraded while it runs", step_upgrade, True)]
+          ("upgraded while it runs", step_upgrade, True),
+          ("restarted: handed over in memory", step_hand_over, False)]
 AFTER = [("an instance beside it, reinstalled", step_instance, False),
          ("removed", step_remove, True),
          ("purged", step_purge, True)]
