@@ -282,26 +282,27 @@ static void describe_token_alone(struct write_record *r, const struct job *j)
 void records_written(struct pipeline *p, struct job *j)
 {
     struct write_record *r = j->record;
-    if (!r || !job_written(j) || j->failure.code || atomic_load(&j->skipped)) return;
+    if (!r || !job_written(j) || j->request.dry_run || j->failure.code || atomic_load(&j->skipped))
+        return;
     struct job_object *o = written(j);
     struct journal_write *w = &r->entry.write;
     if (!job_drops(j)) o->resident->ops->end(o); /* it is told so again, which does no harm */
     bool computes = j->operation != OPERATION_UPSERT && records_kind(j->operation) == JOURNAL_ROWS;
     bool stays = !job_drops(j) && has_its_name(p, j, o->resident);
-    if (computes || j->shared) keep_written(r, o);
+    j->recorded = p->journals.added;
+    if (!stays && !j->token) return; /* it has nothing of anybody's, and goes with the job */
     describe(w, j, o->resident);
     describe_token(w, j);
-    if (!stays) {
-        describe_token_alone(r, j);
-    } else if (computes) {
-        r->entry.lost = !describe_stored(r, j);
-    } else {
-        describe_contents(w, j);
+    if (stays) {
+        if (computes || j->shared) keep_written(r, o);
+        r->body = body_hold(j->body);
+        if (computes) r->entry.lost = !describe_stored(r, j);
+        if (!computes) describe_contents(w, j);
         if (w->kind == JOURNAL_LEARN) describe_learned(r, j);
+    } else {
+        describe_token_alone(r, j);
     }
-    r->body = body_hold(j->body);
-    j->recorded = p->journals.added;
-    if (stays || j->token) add(p, j);
+    add(p, j);
 }
 
 void records_made(struct pipeline *p, struct job *j, struct resident *r)

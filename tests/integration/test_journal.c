@@ -138,18 +138,18 @@ static void write_results(const struct journal_keeper *k)
         ea_random(k->client,
                   &(ea_random_question){.seed = 4, .count = 3, .dimension = D, .into = &into}, &r),
         "random");
-    journal_keeper_need(k,
-                        ea_cluster(k->client,
-                                   &(ea_cluster_question){.rows = k->rows,
-                                                          .count = 40,
-                                                          .dimension = D,
-                                                          .threshold = &threshold,
-                                                          .score_min = &threshold,
-                                                          .size_min = &size,
-                                                          .into = "made",
-                                                          .into_first = 900000},
-                                   &clusters),
-                        "cluster");
+    ea_cluster_question cluster = {.rows = k->rows,
+                                   .count = 40,
+                                   .dimension = D,
+                                   .threshold = &threshold,
+                                   .score_min = &threshold,
+                                   .size_min = &size,
+                                   .into = "made",
+                                   .into_first = 900000,
+                                   .dry_run = true};
+    journal_keeper_need(k, ea_cluster(k->client, &cluster, &clusters), "dry run");
+    cluster.dry_run = false;
+    journal_keeper_need(k, ea_cluster(k->client, &cluster, &clusters), "cluster");
     cr_assert_gt(clusters.inserted, 0);
     ea_clusters_free(&clusters);
     ea_hrr_result_free(&r);
@@ -305,6 +305,27 @@ Test(journal, second_is_there_after_a_stop_and_a_kill_is_told)
     cr_assert_eq(all_bits(&k), bits);
     cr_assert_neq(ea_instance(k.client), instance);
     journal_keeper_close(&k);
+}
+
+/* What is dropped while it is written is not recorded, and its record keeps nothing: the stop would
+ * find it. */
+Test(journal, a_write_to_what_is_dropped_meanwhile_leaves_nothing)
+{
+    struct journal_keeper k;
+    journal_keeper_open(&k, "persist.journal=second");
+    const ea_rows rows = {.collection = "short",
+                          .ids = k.ids,
+                          .rows = k.rows,
+                          .count = KEEPER_ROWS,
+                          .dimension = KEEPER_D};
+    for (int i = 0; i < 6; i++) {
+        journal_keeper_create(&k, "short");
+        journal_keeper_need(&k, ea_upsert_send(k.client, &rows, NULL, NULL), "upsert");
+        journal_keeper_need(&k, ea_collection_drop_send(k.client, "short", NULL, NULL), "drop");
+        while (ea_pending(k.client))
+            journal_keeper_need(&k, ea_pump(k.client, -1), "pump");
+    }
+    journal_keeper_close(&k); /* its exit code is 0 */
 }
 
 /* A write that was acknowledged is not done again when it is repeated after a kill. */
