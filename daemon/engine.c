@@ -396,9 +396,9 @@ const struct failure *engine_run(struct engine *e)
     return e->load.failure.code ? &e->load.failure : NULL;
 }
 
-void engine_destroy(struct engine *e)
+bool engine_destroy(struct engine *e)
 {
-    if (!e) return;
+    if (!e) return true;
     bool fails = e->options.adopts && !e->has_run; /* the daemon that it is from goes on */
     if (fails && e->net_open) net_leave_handed(&e->net);
     http_quiesce(e->http);
@@ -409,7 +409,7 @@ void engine_destroy(struct engine *e)
     if (e->cpu) e->cpu->ops->destroy(e->cpu);
     if (e->pipeline) pipeline_abandon(e->pipeline);
     bool here = false, told = engine_tell(e, &here);
-    engine_load_finish(&e->load, e->has_run && !(told && here));
+    bool saved = engine_load_finish(&e->load, e->has_run && !(told && here));
     http_destroy(e->http);
     calibrate_destroy(e->calibrate);
     if (e->gpu) e->gpu->ops->destroy(e->gpu);
@@ -430,6 +430,7 @@ void engine_destroy(struct engine *e)
     hrr_plans_finish();
     heap_destroy(e->heap);
     free(e);
+    return saved;
 }
 
 uint16_t engine_tcp_port(const struct engine *e)

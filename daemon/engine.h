@@ -40,8 +40,8 @@ enum status engine_create(const struct engine_options *options, struct engine **
 const struct failure *engine_run(struct engine *e);
 /* drain: finish accepted requests first, for at most limits.drain_ms; else stop at once. */
 void engine_stop(struct engine *e, bool drain);
-/* NULL and half-built engines are fine. */
-void engine_destroy(struct engine *e);
+/* NULL and half-built engines are fine. False: its data should have been saved, and are not. */
+bool engine_destroy(struct engine *e);
 
 /* Returns where HTTP is served, or NULL. */
 const char *engine_http_address(const struct engine *e);

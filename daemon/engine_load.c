@@ -70,8 +70,9 @@ void engine_load_tell(struct engine_load *l, uint64_t now_ns)
     l->told_objects = seen.objects_done;
 }
 
-void engine_load_finish(struct engine_load *l, bool has_run)
+bool engine_load_finish(struct engine_load *l, bool has_run)
 {
-    if (has_run) persist_stop(l->persist, pipeline_save_tokens(l->pipeline));
+    bool saved = !has_run || persist_stop(l->persist, pipeline_save_tokens(l->pipeline));
     persist_destroy(l->persist);
+    return saved;
 }

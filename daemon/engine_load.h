@@ -32,7 +32,7 @@ void engine_load_start(struct engine_load *l);
 bool engine_load_turn(struct engine_load *l);
 /* Now and then: tells the service manager how far it is, and to wait if there is progress. */
 void engine_load_tell(struct engine_load *l, uint64_t now_ns);
-/* All backends have ended: saves what there is, if the loop has run. */
-void engine_load_finish(struct engine_load *l, bool has_run);
+/* All backends have ended: saves what there is, if the loop has run. False: that failed. */
+bool engine_load_finish(struct engine_load *l, bool has_run);
 
 #endif

@@ -22,7 +22,7 @@
 #include "kernels/vectors.h"
 
 /* As documented in the man page. */
-enum { EXIT_OK = 0, EXIT_START = 1, EXIT_CONFIG = 2 };
+enum { EXIT_OK = 0, EXIT_START = 1, EXIT_CONFIG = 2, EXIT_UNSAVED = 3 };
 
 static const char default_config_path[] = "/etc/engram-accel/engram-accel.json";
 static const char journal_socket[] = "/run/systemd/journal/socket";
@@ -96,7 +96,7 @@ static const struct argp parser = {
     "Keeps vectors and graphs resident; answers similarity, kNN and spreading over a socket.\v"
     "SIGTERM finishes accepted requests and stops; a second one stops at once. SIGHUP re-reads "
     "the live settings. Exit codes: 0 stopped as asked, 1 could not start, 2 wrong option or "
-    "setting.",
+    "setting, 3 stopped, but the data could not be saved.",
     NULL,
     NULL,
     NULL};
@@ -272,6 +272,7 @@ static void remove_stored(void)
 static int run(struct engine_options *o, const struct daemon_arguments *a, struct hand_over *from)
 {
     struct hand_over leaves;
+    bool saved;
     o->leaves = &leaves;
     o->leaves_to_manager = getenv("NOTIFY_SOCKET") != NULL;
     for (;;) {
@@ -291,7 +292,7 @@ static int run(struct engine_options *o, const struct daemon_arguments *a, struc
         const struct failure *why = engine_run(e);
         bool failed = why != NULL;
         if (failed) log_error("cannot start: %s", why->text);
-        engine_destroy(e);
+        saved = engine_destroy(e);
         hand_over_close(from);
         if (failed) return EXIT_START;
         if (!leaves.is_back) break;
@@ -300,8 +301,8 @@ static int run(struct engine_options *o, const struct daemon_arguments *a, struc
     }
     if (leaves.heap_fd >= 0 && leaves.peer_fd < 0) store_descriptors(&leaves);
     hand_over_close(&leaves);
-    log_info("stopped");
-    return EXIT_OK;
+    log_info("stopped%s", saved ? "" : ", not saved");
+    return saved ? EXIT_OK : EXIT_UNSAVED;
 }
 
 int main(int argc, char **argv)

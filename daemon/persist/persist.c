@@ -122,7 +122,7 @@ static enum status read_before(struct persist *p, struct failure *f)
         return failure_set(f, st, why.detail, "persist.dir: %.180s", why.text);
     if (st) log_error("persist: %s; ignored", why.text);
     p->asked_before = true;
-    p->knows_before = !st;
+    p->knows_before = !st && p->before.generation; /* 0: no daemon has begun with this folder */
     return STATUS_OK;
 }
 
@@ -228,14 +228,16 @@ enum status persist_start(const struct persist_options *options, struct persist 
     return st ? st : persist_load_begin(*out, f);
 }
 
-void persist_stop(struct persist *p, bool complete)
+bool persist_stop(struct persist *p, bool complete)
 {
     struct failure f = {0};
-    if (!p || !persist_keeps(p)) return;
+    if (!p || !persist_keeps(p)) return true;
     if (persist_is_loading(p)) {
         log_warning("persist: stopped while loading: nothing is saved, the snapshots stay");
         persist_load_stop(p);
     }
-    if (p->options.config->persist_on_stop && !p->unloaded && persist_save(p, complete, &f))
-        log_error("persist: not saved, and what was saved before is kept: %s", f.text);
+    if (!p->options.config->persist_on_stop || p->unloaded || !persist_save(p, complete, &f))
+        return true;
+    log_error("persist: not saved, and what was saved before is kept: %s", f.text);
+    return false;
 }

@@ -88,10 +88,11 @@ uint64_t persist_instance(const struct persist *p);
 uint64_t persist_generation(const struct persist *p);
 
 /* For an engine that starts: creates it and begins to load. And a save as it stops, if wanted
- * (persist.on_stop), which logs what goes wrong. p NULL is fine. */
+ * (persist.on_stop), which logs what goes wrong. p NULL is fine. False: what was to be saved is
+ * not. */
 enum status persist_start(const struct persist_options *options, struct persist **out,
                           struct failure *f);
-void persist_stop(struct persist *p, bool complete);
+bool persist_stop(struct persist *p, bool complete);
 
 /* ---- a save while the daemon serves: a thread of its own writes it (background.c) ---- */
 

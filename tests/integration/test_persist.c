@@ -271,3 +271,15 @@ Test(persist, a_damaged_snapshot_stops_the_start_or_is_salvaged)
     cr_assert_eq(ea_collection_describe(k.client, "rows", &(ea_collection_info){0}), EA_NOT_FOUND);
     close_keeper(&k);
 }
+
+/* The folder that it saves to has gone. */
+Test(persist, a_stop_that_cannot_save_says_so_by_its_exit_status)
+{
+    struct keeper k;
+    open_keeper(&k);
+    fill(&k);
+    persist_house_remove(k.folder);
+    ea_close(k.client);
+    cr_assert_eq(daemon_stop(&k.daemon), 3);
+    free(k.rows);
+}

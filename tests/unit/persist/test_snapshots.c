@@ -81,6 +81,31 @@ Test(snapshots, an_instance_goes_on_after_an_orderly_stop_alone)
     persist_house_remove(path);
 }
 
+/* A copy that is brought back without the state beside it: others may have begun with it. */
+Test(snapshots, without_a_state_an_orderly_stop_is_a_new_generation)
+{
+    char path[64], state[96];
+    struct persist_house h;
+    struct failure f = {0};
+    uint64_t instances[3], generations[3];
+    persist_house_folder(path);
+    snprintf(state, sizeof state, "%s/state", path);
+    for (int i = 0; i < 3; i++) {
+        persist_house_open(&h, path);
+        struct persist *p = persist_house_start(&h);
+        instances[i] = persist_instance(p);
+        generations[i] = persist_generation(p);
+        cr_assert_eq(persist_save(p, true, &f), STATUS_OK);
+        if (i) cr_assert_eq(unlink(state), 0);
+        persist_destroy(p);
+        persist_house_close(&h);
+    }
+    cr_assert_eq(instances[1], instances[0]);
+    cr_assert_neq(instances[2], instances[1]);
+    cr_assert_eq(generations[2], generations[1] + 1);
+    persist_house_remove(path);
+}
+
 static nlink_t links_of(const char *path, const char *file)
 {
     char name[256];
