@@ -164,9 +164,9 @@ void engine_give(struct engine *e)
 {
     struct failure f = {0};
     struct hand_over *h = e->options.leaves;
+    heap_leave(e->heap); /* before the successor has it */
     if (e->restarts && hand_over_give(h, (int)e->config.successor_ms_max, &f))
         log_info("hand-over: the successor serves");
     else if (e->restarts)
         log_error("hand-over: %s; going on", f.text);
-    heap_leave(e->heap);
 }

@@ -8,6 +8,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/memory_file.h"
 #include "daemon/heap/heap_inside.h"
+#include "daemon/heap/releaser.h"
 
 enum { PAGE = 4096, FIRST_ROOM = 1024 };
 
@@ -245,7 +246,7 @@ void heap_adopt_end(struct heap *h)
         from = a->held[i].offset + a->held[i].bytes;
     }
     punch(h, from, (uint64_t)h->areas[HEAP_OWN].buddy.units * HEAP_UNIT);
-    h->left = false;
+    atomic_store(&h->left, false);
     end(h);
 }
 
@@ -256,7 +257,6 @@ void heap_adopt_abandon(struct heap *h)
 
 void heap_leave(struct heap *h)
 {
-    pthread_mutex_lock(&h->lock);
-    h->left = true;
-    pthread_mutex_unlock(&h->lock);
+    atomic_store(&h->left, true);
+    releaser_stop(h); /* it may be in the middle of a piece */
 }

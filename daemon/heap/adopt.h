@@ -27,7 +27,8 @@ enum status heap_adopt_check(struct heap *h, struct failure *f);
 /* The file is this process's alone from now on: pages of nobody's go back to the system. */
 void heap_adopt_end(struct heap *h);
 
-/* The file is another process's from now on: pages stay as they are, whatever is given back. */
+/* The file is another process's from now on: pages stay as they are, whatever is given back, and no
+ * thread is returning any when this returns. */
 void heap_leave(struct heap *h);
 
 #endif

@@ -54,7 +54,7 @@ struct heap {
     uint64_t reserve_bytes, small_bytes_max; /* as heap_reserve was told */
     uint64_t bytes_releasing;                /* whose holes are still to be punched */
     uint64_t lent_bytes;                     /* addresses of shared blocks that are lent */
-    bool left; /* the file is another process's, too: no page of it changes (adopt.h) */
+    atomic_bool left; /* the file is another process's, too: no page of it changes (adopt.h) */
     struct heap_adoption *adoption; /* NULL: it is over, or never was */
     uint32_t age_head, age_tail;
     bool (*spare)(void *owner, uint32_t space, uint64_t bytes); /* set before threads begin */

@@ -68,7 +68,7 @@ void releaser_return(struct heap *h, uint64_t offset, uint64_t bytes)
 {
     const struct heap_area *a = area_of(h, (uint32_t)(offset / HEAP_UNIT));
     off_t at = (off_t)(offset - (uint64_t)a->first_unit * HEAP_UNIT);
-    if (h->left && a == &h->areas[HEAP_OWN]) return;
+    if (atomic_load(&h->left) && a == &h->areas[HEAP_OWN]) return;
     if (fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, (off_t)bytes))
         memset(h->base + offset, 0, bytes); /* the next owner must find zeros */
 }

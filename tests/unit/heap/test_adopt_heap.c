@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MIB = 1 << 20, OWNER = 3, UNIT = HEAP_UNIT };
 
@@ -153,5 +154,36 @@ Test(adopt_heap, pieces_do_not_overlap)
     for (int i = 0; i < 3; i++) {
         shared_block_expect(s[i]);
         shared_block_give(s[i], b[i].data, b[i].bytes);
+    }
+}
+
+/* The thread that returns pages is in the middle of it when the heap becomes another's: nothing
+ * that is written from then on is lost. */
+Test(adopt_heap, a_heap_that_is_left_changes_nothing)
+{
+    enum { ROUNDS = 20, LARGE = 32 };
+    for (int round = 0; round < ROUNDS; round++) {
+        struct heap *h;
+        struct heap_block large, given;
+        cr_assert_eq(heap_create(64 * MIB, &h), STATUS_OK);
+        cr_assert_eq(heap_start_releaser(h), STATUS_OK);
+        heap_limit_cache(h, 0);
+        cr_assert_eq(heap_take(h, (uint64_t)LARGE * MIB, OWNER, &large), STATUS_OK);
+        memset(large.data, 1, large.bytes);
+        volatile char *bytes = large.data;
+        given = large;
+        heap_release(h, &given);
+        heap_leave(h);
+        for (int i = 1; i <= LARGE; i++)
+            bytes[(size_t)i * MIB - 1] = 2;
+        int fd = dup(heap_fd(h));
+        heap_destroy(h);
+        for (int i = 1; i <= LARGE; i++) {
+            char byte = 0;
+            off_t at = (off_t)(large.offset + (size_t)i * MIB - 1);
+            cr_assert_eq(pread(fd, &byte, 1, at), 1);
+            cr_assert_eq(byte, 2, "MiB %d, in round %d", i, round);
+        }
+        close(fd);
     }
 }
