@@ -182,7 +182,8 @@ static enum status tell_end(const char *path, bool accepted, struct failure *f)
 static bool take_listener(const struct message_listener *from, const int *fds, int *at, int count,
                           struct handed_listener *out)
 {
-    *out = (struct handed_listener){.kind = (enum handed_kind)from->kind, .fd = -1};
+    *out = (struct handed_listener){
+        .kind = (enum handed_kind)from->kind, .fd = -1, .file.lock_fd = -1};
     if (from->kind < HANDED_UNIX || from->kind > HANDED_TCP || *at >= count) return false;
     out->fd = fds[(*at)++];
     out->port = from->port;
@@ -247,6 +248,7 @@ enum status hand_over_ask(const char *path, struct hand_over *out, struct failur
     struct ask a = {.format = CATALOGUE_FORMAT, .process = (uint32_t)getpid()};
     struct hand_over h;
     hand_over_init(&h);
+    h.is_theirs = true; /* also if not all of it comes */
     memcpy(a.magic, magic, sizeof magic);
     enum status st = connect_to(path, &h.peer_fd, f);
     if (st) return st;
@@ -257,7 +259,6 @@ enum status hand_over_ask(const char *path, struct hand_over *out, struct failur
         st = await(path, h.peer_fd, &h, f);
     }
     if (!st) {
-        h.is_theirs = true;
         *out = h;
         return STATUS_OK;
     }

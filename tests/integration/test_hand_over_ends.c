@@ -1,6 +1,7 @@
 /* Hand-overs that go another way: one of the two daemons ends or hangs in the middle, there is a
  * journal, requests are not finished in time; and what moves while all goes well. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 enum moment {
     KILLED_BEFORE, /* the daemon, when it has agreed: nothing was handed over */
     KILLED_AFTER,  /* it has handed over everything, and knows nothing of its successor */
+    MIXED_UP,      /* what it has handed over arrives with another file as the claim */
     TOO_LATE,      /* it has waited in vain, and goes on */
 };
 
@@ -61,7 +63,9 @@ static void *stand_between(void *between)
     cr_assert(raw_send(daemon, ask, sizeof ask));
     pass(daemon, successor, MESSAGE_ACCEPTED, fds, &count, &m);
     if (b->moment != KILLED_BEFORE) pass(daemon, -1, MESSAGE_GIVEN, fds, &count, &m);
-    if (b->moment == TOO_LATE)
+    if (b->moment == MIXED_UP)
+        cr_assert_eq(dup3(fds[1], fds[2], O_CLOEXEC), fds[2]);
+    else if (b->moment == TOO_LATE)
         wait_logged(&b->p->daemon, "the successor does not get on; going on");
     else
         die_now(b->p->daemon.pid);
@@ -119,6 +123,23 @@ Test(hand_over_ends, the_daemon_is_killed_after_it_gave)
     cr_assert_eq(succeed_through(&p, KILLED_AFTER), 128 + SIGKILL);
     place_expect(&p, &before);
     place_delete_tagged(&p, 900000 - 11, EA_OK);
+    cr_assert_eq(daemon_succeed(&p.daemon, p.settings), 0);
+    place_expect(&p, &before);
+    place_close(&p);
+}
+
+/* The daemon gets everything back, also its socket's file. */
+Test(hand_over_ends, what_arrives_is_not_whole)
+{
+    struct data_place p;
+    place_open(&p, NULL);
+    place_fill(&p);
+    struct data_state before = place_look(&p);
+    cr_assert_eq(succeed_through(&p, MIXED_UP), -1);
+    wait_logged(&p.daemon, "what was handed over is not whole");
+    wait_logged(&p.daemon, "the successor ended before it served; going on");
+    cr_assert_eq(access(p.daemon.socket_path, F_OK), 0);
+    place_expect(&p, &before);
     cr_assert_eq(daemon_succeed(&p.daemon, p.settings), 0);
     place_expect(&p, &before);
     place_close(&p);
