@@ -121,6 +121,31 @@ Test(hand_over_manager, through_the_service_manager)
     place_close(&p);
 }
 
+/* Nothing is left there beside a journal, which has what was written. */
+Test(hand_over_manager, a_journal_is_enough)
+{
+    struct data_place p;
+    struct manager m;
+    int status;
+    begin_managed(&p, &m);
+    stop_kept(&p, &m);
+    place_close_all(m.fds, HAND_OVER_STORED);
+    for (int i = 0; i < HAND_OVER_STORED; i++)
+        m.fds[i] = -1;
+    p.settings[3] = "persist.journal=second";
+    const struct daemon_surroundings in = {.notify_socket = m.path};
+    daemon_start_in(&p.daemon, p.settings, &in);
+    kill(p.daemon.pid, SIGTERM);
+    waitpid(p.daemon.pid, &status, 0);
+    cr_assert_eq(status, 0);
+    hear(&m);
+    for (int i = 0; i < HAND_OVER_STORED; i++)
+        cr_assert_lt(m.fds[i], 0);
+    daemon_start_in(&p.daemon, p.settings, &in);
+    close_manager(&m);
+    place_close(&p);
+}
+
 /* The successor of one that was killed while it had everything: the claim is taken. */
 Test(hand_over_manager, what_was_claimed_is_not_adopted_again)
 {
