@@ -252,15 +252,21 @@ static enum status build_pipeline(struct engine *e, struct failure *f)
     return STATUS_OK;
 }
 
+bool engine_may_adopt(const struct config *c, struct failure *f)
+{
+    if (strcmp(c->persist_journal, "off") == 0) return true;
+    failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_NONE,
+                "persist.journal is not off: the journal would not have what is adopted");
+    return false;
+}
+
 /* What a daemon has left behind and cannot be adopted is gone: there are snapshots. One that waits
  * goes on with it. */
 static enum status build_memory(struct engine *e, struct failure *f)
 {
     struct hand_over *from = e->options.adopts;
     enum status st = STATUS_OK;
-    if (from && strcmp(e->config.persist_journal, "off") != 0)
-        st = failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_NONE,
-                         "persist.journal is not off: the journal would not have what is adopted");
+    if (from && !engine_may_adopt(&e->config, f)) st = STATUS_FAILED_PRECONDITION;
     if (!st) st = engine_memory_build(&e->config, e->kernels, from, &e->heap, &e->store, f);
     if (!st || !from || from->peer_fd >= 0) return st;
     log_error("hand-over: %s; nothing of it is used", f->text);

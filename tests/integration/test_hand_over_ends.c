@@ -168,8 +168,12 @@ Test(hand_over_ends, not_beside_a_journal)
     place_fill(&p);
     struct data_state before = place_look(&p);
     p.settings[3] = "persist.journal=second";
+    int undisturbed = raw_connect(&p.daemon);
+    raw_hello(undisturbed, "kept");
     cr_assert_eq(daemon_succeed(&p.daemon, p.settings), -1);
     wait_logged(&p.daemon, "the journal would not have what is adopted");
+    cr_assert_lt(recv(undisturbed, &(char){0}, 1, MSG_DONTWAIT), 0); /* it was not even asked */
+    close(undisturbed);
     place_expect(&p, &before);
     int status;
     kill(p.daemon.pid, SIGTERM);
