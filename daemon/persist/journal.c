@@ -40,7 +40,10 @@ static void tell(struct journal *j, struct journal_entry *done)
     c->file_bytes = file->bytes_since;
     c->syncs = file->syncs;
     c->group_last = file->group_last;
-    c->synced = file->synced_sequence;
+    if (c->health != JOURNAL_FAILED) { /* until a snapshot has what was given up */
+        c->written = file->sequence;
+        c->synced = file->synced_sequence;
+    }
     c->oldest_ns = file->oldest_ns;
     pthread_mutex_unlock(&j->lock);
     if (j->options.wake) j->options.wake(j->options.owner);
@@ -316,7 +319,7 @@ static void init(struct journal *j, const struct journal_options *options)
     j->tail = &j->head;
     j->done_tail = &j->done;
     j->number = options->head.number;
-    j->told.added = j->told.synced = options->head.sequence - 1;
+    j->told.added = j->told.written = j->told.synced = options->head.sequence - 1;
 }
 
 static void finish(struct journal *j)

@@ -48,10 +48,13 @@ struct journal_counters {
     char why[160];              /* it is not sound; "": it is */
     uint64_t records, bytes;    /* written */
     uint64_t syncs, group_last; /* records that the last sync was for */
-    uint64_t added, synced;     /* the last record that was added; that is on the disk */
-    uint64_t queued_bytes;      /* not written yet */
-    uint64_t oldest_ns;         /* when the oldest record was added that is not synced; 0: none */
-    uint64_t file_bytes;        /* of all files since the last snapshot */
+    uint64_t added;             /* the last record */
+    /* The last record that is in the file, which outlives the daemon; that is on the disk. After a
+     * failure they stay where they are until a snapshot has what was given up. */
+    uint64_t written, synced;
+    uint64_t queued_bytes; /* not written yet */
+    uint64_t oldest_ns;    /* when the oldest record was added that is not synced; 0: none */
+    uint64_t file_bytes;   /* of all files since the last snapshot */
 };
 
 /* Makes the first file, and starts the thread. */

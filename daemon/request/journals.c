@@ -53,7 +53,6 @@ static void take_back(void *owner, struct journal_entry *e)
 {
     struct pipeline *p = owner;
     struct write_record *r = (struct write_record *)e;
-    p->journals.written = r->number;
     records_give(p, r);
 }
 
@@ -64,7 +63,7 @@ void journals_open(struct pipeline *p, struct journal *journal)
     s->always = strcmp(p->config->persist_journal, "always") == 0;
     if (!journal) return;
     (void)journal_poll(journal, &s->now); /* nothing was added yet */
-    s->added = s->written = s->now.added;
+    s->added = s->now.added;
 }
 
 void journals_poll(struct pipeline *p)

@@ -115,11 +115,11 @@ struct saves {
 /* Writes on their way to the disk. */
 struct journals {
     struct journal *journal; /* NULL: there is none */
-    bool always;             /* replies wait for the sync */
+    bool always;             /* replies wait for the sync, otherwise for the write alone */
     struct journal_counters now;
-    uint64_t added, written; /* the last record that was added, and that the journal gave back */
-    uint64_t sound_from;     /* the first file that has all that was done since it began */
-    struct queue held;       /* jobs whose replies wait */
+    uint64_t added;      /* the last record */
+    uint64_t sound_from; /* the first file that has all that was done since it began */
+    struct queue held;   /* jobs whose replies wait */
 };
 
 struct pipeline {

@@ -13,8 +13,6 @@
 #include "daemon/store/collection.h"
 
 enum { RETRY_JOURNAL_MS = 1000 };
-/* What may wait to be written while writes are acknowledged before they are synced. */
-#define QUEUE_BYTES (UINT64_C(64) << 20)
 
 enum journal_kind records_kind(enum operation operation)
 {
@@ -241,7 +239,7 @@ static void add(struct pipeline *p, struct job *j)
 {
     struct write_record *r = j->record;
     j->record = NULL;
-    r->number = j->recorded = p->journals.added = journal_add(p->journals.journal, &r->entry);
+    j->recorded = p->journals.added = journal_add(p->journals.journal, &r->entry);
 }
 
 static enum object_kind object_kind_of(const struct resident *r)
@@ -359,8 +357,7 @@ void records_give(struct pipeline *p, struct write_record *r)
 bool records_on_disk(const struct pipeline *p, const struct job *j)
 {
     const struct journals *s = &p->journals;
-    if (s->always) return s->now.synced >= j->recorded;
-    return s->now.queued_bytes <= QUEUE_BYTES || s->written >= j->recorded;
+    return (s->always ? s->now.synced : s->now.written) >= j->recorded;
 }
 
 bool records_hold(struct pipeline *p, struct job *j, const void *reply, size_t bytes)

@@ -14,7 +14,6 @@
 
 struct write_record {
     struct journal_entry entry; /* first: the journal gives it back */
-    uint64_t number;
     struct body *body;
     uint64_t *ids;          /* from malloc, or NULL */
     struct job_object kept; /* an edition that stays for it; resident NULL: none does */
