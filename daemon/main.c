@@ -16,8 +16,11 @@
 #include "daemon/base/config.h"
 #include "daemon/base/descriptors.h"
 #include "daemon/base/log.h"
+#include "daemon/base/secret.h"
 #include "daemon/engine.h"
 #include "daemon/handover/hand_over.h"
+#include "daemon/http/access.h"
+#include "daemon/persist/load.h"
 #include "daemon/persist/persist.h"
 #include "kernels/vectors.h"
 
@@ -124,6 +127,21 @@ static bool read_settings(struct daemon_arguments *a, struct config *c)
         st = failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
                          "log.format: 'journald', but no journal runs here (%s: %s)",
                          journal_socket, strerror(errno));
+    if (st) fprintf(stderr, "engram-acceld: %s\n", f.text);
+    return !st;
+}
+
+/* The files that a start reads secrets from. */
+static bool check_files(const struct config *c)
+{
+    const struct secret_source from = {"auth.token_file", c->token_file, false};
+    struct failure f = {0};
+    struct secret token;
+    struct guard guard;
+    struct manifest_key key;
+    enum status st = from.path[0] ? secret_read(&from, &token, &f) : STATUS_OK;
+    if (!st && c->metrics_listen[0]) st = access_read(c, &guard, &f);
+    if (!st) st = load_key(c->persist_key_file, &key, &f);
     if (st) fprintf(stderr, "engram-acceld: %s\n", f.text);
     return !st;
 }
@@ -324,6 +342,7 @@ int main(int argc, char **argv)
     log_set_format_name(c->log_format, "engram-acceld");
     log_use_journal(send_to_journal);
     if (a.check_only) {
+        if (!check_files(c)) return EXIT_CONFIG;
         printf("%s: OK\n", a.config_path ? a.config_path : "defaults");
         return EXIT_OK;
     }

@@ -270,7 +270,8 @@ const struct config_key config_keys[] = {
      "changed is on the disk once."},
     {.name = "persist.key_file", .type = CONFIG_TEXT, .offset = AT(persist_key_file),
      .max = CONFIG_TEXT_MAX - 1, .text = "", .help = "File with a secret of 1 to 256 bytes: "
-     "snapshots are signed with it (HMAC), and others are not loaded. Empty for none."},
+     "snapshots are signed with it (HMAC), and others are not loaded; others may not read "
+     "it. Empty for none."},
 
     {.name = "metrics.listen", .type = CONFIG_TEXT, .live = true, .offset = AT(metrics_listen),
      .max = SOCKET_PATH_BYTES_MAX, .text = "", .check = is_local, .rule = "a loopback "

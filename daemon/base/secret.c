@@ -28,11 +28,13 @@ static enum status refuse(const struct secret_source *from, const char *why, str
                        from->path, why);
 }
 
-static const char *what_is_wrong(const struct stat *sb)
+const char *secret_file_fault(int fd)
 {
-    if (!S_ISREG(sb->st_mode)) return "not a regular file";
-    if (sb->st_mode & S_IRWXO) return "others may read or change it (chmod o=)";
-    if (sb->st_mode & S_IWGRP) return "its group may change it (chmod g-w)";
+    struct stat sb;
+    if (fstat(fd, &sb)) return strerror(errno);
+    if (!S_ISREG(sb.st_mode)) return "not a regular file";
+    if (sb.st_mode & S_IRWXO) return "others may read or change it (chmod o=)";
+    if (sb.st_mode & S_IWGRP) return "its group may change it (chmod g-w)";
     return NULL;
 }
 
@@ -47,9 +49,7 @@ static enum status read_token(int fd, const struct secret_source *from, struct s
                               struct failure *f)
 {
     uint8_t text[SECRET_BYTES_MAX + 3];
-    struct stat sb;
-    if (fstat(fd, &sb)) return refuse(from, strerror(errno), f);
-    const char *wrong = what_is_wrong(&sb);
+    const char *wrong = secret_file_fault(fd);
     if (wrong) return refuse(from, wrong, f);
     ssize_t n = fault_here("secret: read") ? (errno = EIO, -1) : read(fd, text, sizeof text);
     if (n < 0) return refuse(from, strerror(errno), f);

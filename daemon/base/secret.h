@@ -32,6 +32,9 @@ struct secret_source {
     bool visible;
 };
 
+/* NULL: fd is such a file; else what is wrong with it. */
+const char *secret_file_fault(int fd);
+
 /* Takes all of the file but line ends behind. */
 enum status secret_read(const struct secret_source *from, struct secret *out, struct failure *f);
 

@@ -1,11 +1,15 @@
 #include "daemon/persist/load.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <openssl/crypto.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/secret.h"
 #include "daemon/heap/shared_block.h"
 #include "daemon/persist/folder.h"
 #include "daemon/store/attractor.h"
@@ -32,19 +36,24 @@ enum status load_manifest(int folder, const struct manifest_key *key, struct man
 
 enum status load_key(const char *path, struct manifest_key *key, struct failure *f)
 {
-    char *text = NULL;
-    size_t bytes = 0;
+    uint8_t bytes[MANIFEST_KEY_MAX + 1];
     if (!path[0]) return STATUS_OK;
-    enum status st = folder_read_file(AT_FDCWD, path, sizeof key->bytes, &text, &bytes, f);
-    if (st || !bytes) {
-        free(text);
+    /* A pipe that nobody writes to must not hold up the start. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const char *wrong = fd < 0 ? strerror(errno) : secret_file_fault(fd);
+    ssize_t n = wrong ? 0 : read(fd, bytes, sizeof bytes);
+    if (n < 0) wrong = strerror(errno);
+    if (fd >= 0) close(fd);
+    if (wrong)
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
+                           "persist.key_file: %.120s: %s", path, wrong);
+    if (n < 1 || n > MANIFEST_KEY_MAX)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM,
                            "persist.key_file: %.100s: a file of 1 to %d bytes is wanted", path,
                            MANIFEST_KEY_MAX);
-    }
-    memcpy(key->bytes, text, bytes);
-    key->count = (uint32_t)bytes;
-    free(text);
+    memcpy(key->bytes, bytes, (size_t)n);
+    key->count = (uint32_t)n;
+    OPENSSL_cleanse(bytes, sizeof bytes);
     return STATUS_OK;
 }
 

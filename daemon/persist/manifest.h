@@ -28,6 +28,9 @@ enum snapshot_array {
 };
 extern const char *const snapshot_array_names[SNAPSHOT_ARRAYS];
 
+/* The largest version and generation that is taken: those that follow do not wrap. */
+#define MANIFEST_COUNT_MAX (UINT64_C(1) << 63)
+
 struct snapshot_object {
     enum resident_kind kind;
     char space[SPACE_NAME_MAX + 1], name[COLLECTION_NAME_MAX + 1];

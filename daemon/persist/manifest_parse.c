@@ -261,7 +261,7 @@ static enum status read_names(const cJSON *v, struct snapshot_object *o, struct 
 static enum status read_object(const cJSON *v, struct snapshot_object *o, struct failure *f)
 {
     enum status st = read_names(v, o, f);
-    if (!st) st = read_number(v, "version", UINT64_MAX, &o->version, f);
+    if (!st) st = read_number(v, "version", MANIFEST_COUNT_MAX, &o->version, f);
     /* snapshots of the first daemons do not have it */
     if (!st && member(v, "asked")) st = read_number(v, "asked", UINT64_MAX, &o->asked, f);
     if (st) return st;
@@ -321,8 +321,8 @@ static enum status read_head(const cJSON *v, struct manifest *m, struct failure 
                          "to %d",
                          (int)format, MANIFEST_FORMAT);
     if (!st) st = read_number(v, "instance", UINT64_MAX, &m->instance, f);
-    if (!st) st = read_number(v, "generation", UINT64_MAX, &m->generation, f);
-    if (!st) st = read_number(v, "version", UINT64_MAX, &m->version, f);
+    if (!st) st = read_number(v, "generation", MANIFEST_COUNT_MAX, &m->generation, f);
+    if (!st) st = read_number(v, "version", MANIFEST_COUNT_MAX, &m->version, f);
     if (!st) st = read_number(v, "saved_s", UINT64_MAX, &m->saved_s, f);
     const cJSON *complete = member(v, "complete");
     if (!st && !cJSON_IsBool(complete)) st = damaged(f, "complete", "true or false is wanted");

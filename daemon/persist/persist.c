@@ -139,6 +139,9 @@ enum status persist_name(struct persist *p, const struct manifest *m, uint64_t n
     if (p->before.generation > generation) generation = p->before.generation;
     if (p->generation > generation) generation = p->generation;
     if (p->replayed.last.generation > generation) generation = p->replayed.last.generation;
+    if (generation > MANIFEST_COUNT_MAX) /* the state's or the journal's */
+        return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED,
+                           "persist.dir: generation: too large to go on from");
     p->instance = goes_on ? m->instance : replayed ? p->replayed.last.instance : random_number();
     p->generation = goes_on ? generation : generation + 1;
     struct folder_state now = {number, p->generation};

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/persist/manifest.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/graph.h"
@@ -281,6 +282,7 @@ enum status replay_write(const struct replay *r, const struct journal_write *w, 
 {
     struct space *space = NULL;
     struct failure why = {0};
+    if (w->version > MANIFEST_COUNT_MAX) return refuse(f, "version: too large");
     enum status st = store_space(r->store, w->space, &space);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a space");
     struct heap_block sums = {0};

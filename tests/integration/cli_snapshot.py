@@ -120,6 +120,7 @@ def key_signs():
         path = os.path.join(folder, "socket")
         with open(folder + "/key", "wb") as f:
             f.write(b"secret")
+        os.chmod(folder + "/key", 0o600)
         daemon = subprocess.Popen(
             [os.path.join(BUILD, "engram-acceld"), "-S", path, "-s", "gpu.devices=none",
              "-s", "workers.pin=false", "-s", "persist.dir=%s/data" % folder,

@@ -145,6 +145,9 @@ Test(lifecycle, refuses_what_it_is_told_wrongly)
         {{"--set", "spaces.alpha.weight=1001"}, "spaces.alpha.weight: 1001 is out of range"},
         {{"--set", "socket.path="}, "nothing to listen on"},
         {{"--check-config", "--set", "workers.count=257"}, "workers.count"},
+        {{"--check-config", "--set", "persist.key_file=/dev/null"}, "persist.key_file: /dev/null"},
+        {{"--check-config", "--set", "auth.token_file=/nowhere"}, "auth.token_file: /nowhere"},
+        {{"--check-config", "--set", "metrics.listen=127.0.0.1:0"}, "metrics.token_file: empty"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct run r = run_daemon(wrong[i].arguments);

@@ -11,6 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/persist/load.h"
 #include "daemon/persist/manifest_text.h"
+#include "daemon/persist/replay.h"
 #include "tests/support/persist_house.h"
 #include "tests/support/sweep.h"
 
@@ -232,6 +233,8 @@ Test(damage, manifests_that_no_daemon_writes_are_refused)
         {"\"version\":\t\"", "\"version\":\t\"x", "version"},
         {"\"generation\":\t\"1\"", "\"generation\":\t\"99999999999999999999\"", "generation"},
         {"\"generation\":\t\"1\"", "\"generation\":\t\"111111111111111111111\"", "generation"},
+        {"\"generation\":\t\"1\"", "\"generation\":\t\"18446744073709551615\"", "generation"},
+        {"\"version\":\t\"", "\"version\":\t\"9223372036854775809\", \"was\":\t\"", "version"},
         {"\"complete\":\ttrue", "\"complete\":\t1", "complete"},
         {"\"objects\":\t[", "\"objects\":\t7, \"was\":\t[", "objects"},
         {"\"space\":\t\"one\"", "\"space\":\t\"../one\"", "space"},
@@ -452,8 +455,21 @@ Test(damage, a_state_that_no_daemon_wrote_stops_a_start)
     cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_DATA_LOSS);
     cr_assert_not_null(strstr(f.text, "state"));
     cr_assert_eq(persist_house_try(path, "salvage", &objects, &f), STATUS_OK);
+    persist_house_write(path, "state", "snapshot 1 generation 18446744073709551615\n", 43);
+    cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_DATA_LOSS);
+    cr_assert_not_null(strstr(f.text, "generation: too large"));
+    persist_house_write(path, "state", "snapshot 1 generation 7\n", 24);
     cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_OK);
     persist_house_remove(path);
+}
+
+Test(damage, a_journal_s_version_that_would_wrap_is_refused)
+{
+    struct replay r = {0};
+    struct journal_write w = {.version = UINT64_MAX};
+    struct failure f = {0};
+    cr_assert_eq(replay_write(&r, &w, &f), STATUS_DATA_LOSS);
+    cr_assert_not_null(strstr(f.text, "version"));
 }
 
 Test(damage, what_was_being_written_is_removed)

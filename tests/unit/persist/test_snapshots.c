@@ -217,6 +217,15 @@ Test(snapshots, a_key_signs)
     snprintf(other, sizeof other, "%s/other", keys);
     snprintf(none, sizeof none, "%s/none", keys);
     snprintf(empty, sizeof empty, "%s/empty", keys);
+    const char *files[] = {key, other, empty};
+    for (int i = 0; i < 3; i++)
+        cr_assert_eq(chmod(files[i], 0600), 0);
+    static const mode_t open[] = {0604, 0602, 0660, 0666};
+    for (int i = 0; i < 4; i++) {
+        cr_assert_eq(chmod(key, open[i]), 0);
+        cr_assert_eq(try_key(path, key, true), STATUS_INVALID_ARGUMENT, "%o", open[i]);
+    }
+    cr_assert_eq(chmod(key, 0640), 0);
     cr_assert_eq(try_key(path, none, true), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(try_key(path, empty, true), STATUS_INVALID_ARGUMENT);
     cr_assert_eq(try_key(path, key, true), STATUS_OK);
