@@ -163,6 +163,7 @@ static enum status keep_sound(struct chain *c, const struct failure *why, struct
 {
     enum status st = STATUS_OK;
     log_error("persist: %s; what was written from there on is lost", why->text);
+    c->end.lost = true;
     if (c->damaged_at) {
         st = journal_file_cut(c->folder->fd, c->numbers[c->next], c->damaged_at, f);
         c->next++;

@@ -22,6 +22,7 @@ struct journal_end {
     /* Of the last file; of the record that comes next. files 0: the number that is taken. */
     uint64_t number, sequence, salt;
     struct journal_head last; /* of the last file; files 0: all 0 */
+    bool lost;                /* it was damaged: what was acknowledged may not be there */
 };
 /* Replays all of them. salvage: what stands before damage is kept, and what is left out is logged
  * and set aside. *out: where the journal goes on. verify alone: r NULL. */

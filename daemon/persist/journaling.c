@@ -44,7 +44,8 @@ enum status journaling_replay(struct persist *p, bool salvage, struct failure *f
 bool journaling_is_whole(const struct persist *p)
 {
     const struct journal_head *last = &p->replayed.last;
-    return p->replayed.files && last->always && last->generation >= p->before.generation;
+    return p->replayed.files && !p->replayed.lost && last->always &&
+           last->generation >= p->before.generation;
 }
 
 enum status journaling_start(struct persist *p, struct failure *f)

@@ -27,7 +27,6 @@ static void send_answer(struct pipeline *p, struct job *j)
 /* What was done stays so, and its token is remembered; but who asked cannot rely on it yet. */
 static void note_lost(struct pipeline *p, struct job *j)
 {
-    if (j->token) tokens_end(&p->tokens, j, clock_read_ns(p->clock));
     failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_JOURNAL,
                 "it is done, but not on the disk: the journal cannot be written: %.110s",
                 p->journals.now.why);

@@ -374,6 +374,8 @@ bool records_hold(struct pipeline *p, struct job *j, const void *reply, size_t b
         memcpy(j->answer, reply, bytes);
         j->answer_bytes = bytes;
     }
+    /* A snapshot may begin meanwhile, which has the write. */
+    if (j->token) tokens_end(&p->tokens, j, clock_read_ns(p->clock));
     queue_push(&p->journals.held, j);
     return true;
 }

@@ -37,7 +37,8 @@ void records_swapped(struct pipeline *p, struct job *j, struct resident *with, c
 /* Whether what r has is all in the journal; false, with j's failure: it is not any more. */
 bool records_have_all(struct pipeline *p, struct job *j, const struct resident *r);
 
-/* Whether j's reply has to wait for the disk; then it waits (journals.h). bytes > 0: it is encoded
+/* Whether j's reply has to wait for the disk; then it waits (journals.h), and its token is known:
+ * who repeats it waits, too. bytes > 0: it is encoded
  * at `reply`, of which a copy is kept. */
 bool records_hold(struct pipeline *p, struct job *j, const void *reply, size_t bytes);
 /* Whether what j did is as far on its way to the disk as its reply promises. */

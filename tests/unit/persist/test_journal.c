@@ -173,10 +173,12 @@ Test(journal, salvage_keeps_what_stands_before_damage)
     cr_assert_gt(end.writes, 0);
     cr_assert_lt(end.writes, 6);
     cr_assert_eq(end.sequence, end.writes + 1);
+    cr_assert(end.lost);
     uint64_t kept = end.writes;
     cr_assert_eq(journal_house_replay(path, &nothing, false, NULL, &end, &f), STATUS_OK, "%s",
                  f.text);
     cr_assert_eq(end.writes, kept);
+    cr_assert_not(end.lost);
     persist_house_remove(path);
 }
 

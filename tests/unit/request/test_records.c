@@ -1,6 +1,8 @@
 /* Every operation that changes something says how it is recorded, and no other does. */
 #include <criterion/criterion.h>
 
+#include <string.h>
+
 #include "daemon/base/operations.h"
 #include "daemon/request/records.h"
 
@@ -43,4 +45,31 @@ Test(records, what_the_loop_makes_is_recorded)
     cr_assert_eq(records_kind(OPERATION_GRAPH_CREATE), JOURNAL_CREATE);
     cr_assert_eq(records_kind(OPERATION_ATTRACTOR_CREATE), JOURNAL_CREATE);
     cr_assert_eq(records_kind(OPERATION_SWAP), JOURNAL_SWAP);
+}
+
+/* A snapshot that begins while a reply waits for the disk has the write, and so its token. */
+Test(records, a_write_whose_reply_waits_is_known_by_its_token)
+{
+    static struct pipeline p;
+    static int journal;
+    struct job j = {.operation = OPERATION_GRAPH_SCALE, .body_bytes = 128};
+    const struct token_entry *at = NULL;
+    struct token_known known;
+    cr_assert_eq(heap_create(UINT64_C(1) << 26, &j.heap), STATUS_OK);
+    cr_assert_eq(store_create(j.heap, vectors_variant(0), &p.store), STATUS_OK);
+    cr_assert_eq(store_space(p.store, "here", &j.space), STATUS_OK);
+    j.request.write.token_low = 5;
+    strcpy(j.request.names[0], "links");
+    cr_assert(tokens_begin(&p.tokens, &j, 1) && j.token);
+    p.journals.journal = (struct journal *)&journal; /* nobody looks into it */
+    j.recorded = 1;
+    cr_assert(records_hold(&p, &j, NULL, 0));
+    cr_assert_eq(p.journals.held.head, &j);
+    cr_assert(tokens_next(&p.tokens, &at, &known));
+    cr_assert_eq(known.token[0], 5);
+    p.journals.now.written = 1;
+    cr_assert_not(records_hold(&p, &j, NULL, 0));
+    tokens_finish(&p.tokens);
+    store_destroy(p.store);
+    heap_destroy(j.heap);
 }
