@@ -13,6 +13,7 @@
 #include "daemon/base/fault.h"
 #include "daemon/base/memory_file.h"
 #include "daemon/handover/message.h"
+#include "daemon/handover/peer_end.h"
 
 const char *const hand_over_names[HAND_OVER_STORED] = {"engram-heap", "engram-catalogue",
                                                        "engram-claim"};
@@ -23,6 +24,7 @@ enum claim { CLAIM_OPEN, CLAIM_SUCCESSOR, CLAIM_KEPT };
 enum {
     ANSWER_MS = 10000,    /* until the daemon says whether it begins to stop */
     STOPPING_MS = 600000, /* and until it has */
+    ENDING_MS = 10000,    /* for one that was killed: its memory goes before its locks do */
     LATER_MS = -1,        /* one that has claimed serves or ends */
 };
 
@@ -166,13 +168,15 @@ static enum status connect_to(const char *path, int *out, struct failure *f)
     return STATUS_OK;
 }
 
-/* Nothing more comes on the way. */
-static enum status tell_end(const char *path, bool accepted, struct failure *f)
+/* Nothing more comes on the way. One that has ended hands nothing over, and uses nothing. */
+static enum status tell_end(const char *path, const struct peer_end *peer, bool accepted,
+                            struct failure *f)
 {
-    if (errno == ETIMEDOUT)
+    bool late = errno == ETIMEDOUT, ended = !late && peer_end_await(peer, ENDING_MS);
+    if (late)
         return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_SYSTEM,
                            "%.100s: the daemon there does not get on", path);
-    if (!accepted)
+    if (!accepted && !ended)
         return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_SYSTEM,
                            "%.100s: what answers there hands nothing over", path);
     return failure_set(f, STATUS_UNAVAILABLE, DETAIL_SYSTEM,
@@ -215,16 +219,19 @@ static bool take_given(const struct hand_over_message *m, const int *fds, int co
     return ok && hand_over_is_whole(h);
 }
 
-static enum status await(const char *path, int fd, struct hand_over *h, struct failure *f)
+static enum status await(const char *path, const struct peer_end *peer, struct hand_over *h,
+                         struct failure *f)
 {
     struct hand_over_message m;
     int fds[MESSAGE_FDS_MAX], count = 0;
     bool accepted = false;
     for (;;) {
-        if (!message_receive(fd, &m, fds, &count, accepted ? STOPPING_MS : ANSWER_MS)) {
+        if (!message_receive(h->peer_fd, &m, fds, &count, accepted ? STOPPING_MS : ANSWER_MS)) {
+            int why = errno;
             for (int i = 0; i < count; i++)
                 close(fds[i]);
-            return tell_end(path, accepted, f);
+            errno = why;
+            return tell_end(path, peer, accepted, f);
         }
         if (m.kind == MESSAGE_GIVEN) break;
         for (int i = 0; i < count; i++)
@@ -252,12 +259,14 @@ enum status hand_over_ask(const char *path, struct hand_over *out, struct failur
     memcpy(a.magic, magic, sizeof magic);
     enum status st = connect_to(path, &h.peer_fd, f);
     if (st) return st;
+    struct peer_end peer = peer_end_watch(h.peer_fd);
     if (send(h.peer_fd, &a, sizeof a, MSG_NOSIGNAL) != sizeof a) {
         errno = 0;
-        st = tell_end(path, false, f);
+        st = tell_end(path, &peer, false, f);
     } else {
-        st = await(path, h.peer_fd, &h, f);
+        st = await(path, &peer, &h, f);
     }
+    peer_end_close(&peer);
     if (!st) {
         *out = h;
         return STATUS_OK;

@@ -224,10 +224,18 @@ enum status persist_save(struct persist *p, bool complete, struct failure *f)
     return STATUS_OK;
 }
 
+/* The daemon before, if it was killed, has the folder until its memory is taken down. */
 enum status persist_start(const struct persist_options *options, struct persist **out,
                           struct failure *f)
 {
+    enum { WAIT_MS = 10000, STEP_MS = 20 };
+    const struct timespec step = {.tv_nsec = STEP_MS * 1000000L};
     enum status st = persist_create(options, out, f);
+    for (int ms = 0; st == STATUS_FAILED_PRECONDITION && ms < WAIT_MS; ms += STEP_MS) {
+        if (!ms) log_info("%s; waiting for it to end", f->text);
+        nanosleep(&step, NULL);
+        st = persist_create(options, out, f);
+    }
     return st ? st : persist_load_begin(*out, f);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -110,6 +111,80 @@ Test(hand_over_ends, the_daemon_is_killed_before_it_gave)
     struct data_state now = place_look(&p);
     cr_assert_eq(now.bits, before.bits);
     cr_assert_neq(now.instance, before.instance); /* as after any crash */
+    place_close(&p);
+}
+
+/* In the daemon's place: ends when it is asked. */
+static pid_t end_when_asked(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char ask[HAND_OVER_ASK_BYTES];
+    int ready[2];
+    cr_assert_eq(pipe2(ready, O_CLOEXEC), 0);
+    strcpy(address.sun_path, path);
+    pid_t pid = fork();
+    if (pid) {
+        close(ready[1]);
+        cr_assert_eq(read(ready[0], ask, 1), 1);
+        close(ready[0]);
+        return pid;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 1)) _exit(1);
+    if (write(ready[1], "", 1) != 1) _exit(1);
+    _exit(recv(accept(fd, NULL, NULL), ask, sizeof ask, MSG_WAITALL) == sizeof ask ? 7 : 1);
+}
+
+Test(hand_over_ends, the_daemon_is_killed_before_it_agreed)
+{
+    struct data_place p;
+    char path[96], option[128];
+    place_open(&p, NULL);
+    place_fill(&p);
+    cr_assert_eq(ea_save(p.client, NULL, NULL), EA_OK, "%s", ea_error_text(p.client));
+    struct data_state before = place_look(&p);
+    daemon_kill(&p.daemon);
+    snprintf(path, sizeof path, "%s/in-its-place", p.folder);
+    snprintf(option, sizeof option, "--hand-over=%s", path);
+    p.daemon.pid = end_when_asked(path);
+    const char *settings[] = {option, p.settings[0], p.settings[1], p.settings[2], NULL};
+    cr_assert_eq(daemon_succeed(&p.daemon, settings), 7);
+    wait_logged(&p.daemon, "starting with what is on the disk");
+    place_wait_logged(&p, "listening on", 2);
+    struct data_state now = place_look(&p);
+    cr_assert_eq(now.bits, before.bits);
+    unlink(path);
+    place_close(&p);
+}
+
+struct held_folder {
+    const struct data_place *p;
+    int fd;
+};
+
+static void *let_go(void *held)
+{
+    const struct held_folder *h = held;
+    wait_logged(&h->p->daemon, "another daemon uses this folder; waiting for it to end");
+    close(h->fd);
+    return NULL;
+}
+
+/* As after a kill: the process still has what it had locked. */
+Test(hand_over_ends, a_start_waits_for_the_folder)
+{
+    struct data_place p;
+    char path[128];
+    pthread_t thread;
+    place_open(&p, NULL);
+    daemon_kill(&p.daemon);
+    snprintf(path, sizeof path, "%s/lock", p.folder);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    cr_assert_eq(flock(fd, LOCK_EX | LOCK_NB), 0);
+    struct held_folder held = {&p, fd};
+    cr_assert_eq(pthread_create(&thread, NULL, let_go, &held), 0);
+    daemon_restart(&p.daemon, p.settings);
+    pthread_join(thread, NULL);
     place_close(&p);
 }
 
