@@ -45,6 +45,9 @@ static int exit_of_failure(const struct cli *cli, ea_status status)
 {
     uint32_t detail = ea_error_detail(cli->client);
     if (status == EA_UNAVAILABLE && detail == DETAIL_DEADLINE) return CLI_TIMEOUT;
+    /* Where an answer has the system's number, too, the connection still stands. */
+    bool answered = detail && (detail != DETAIL_SYSTEM || ea_fd(cli->client) >= 0);
+    if (status == EA_UNAVAILABLE && answered) return CLI_REFUSED;
     /* The socket's mode, not the daemon, said no. */
     if (status == EA_PERMISSION_DENIED && detail == DETAIL_SYSTEM) return CLI_UNREACHABLE;
     return cli_exit_of(status);

@@ -23,16 +23,16 @@ static void say(char *out, size_t bytes, const ea_progress_report *r,
                 const ea_progress_report *first)
 {
     struct text done, total, elapsed, rate, left;
+    bool is_bytes = r->phase == EA_PHASE_SAVING;
+    const char *(*count)(struct text *, uint64_t) = is_bytes ? format_bytes : format_count;
     double seconds = (double)(r->elapsed_us - first->elapsed_us) / 1e6, a_second = 0;
     if (r->done > first->done && seconds > 0) a_second = (double)(r->done - first->done) / seconds;
     int n = snprintf(out, bytes, "%s", ea_phase_name(r->phase));
     if (r->total)
-        n +=
-            snprintf(out + n, bytes - (size_t)n, " %s / %s%s", format_count(&done, r->done),
-                     r->phase == EA_PHASE_MERGES ? "at most " : "", format_count(&total, r->total));
+        n += snprintf(out + n, bytes - (size_t)n, " %s / %s%s", count(&done, r->done),
+                      r->phase == EA_PHASE_MERGES ? "at most " : "", count(&total, r->total));
     if (a_second >= 1)
-        n +=
-            snprintf(out + n, bytes - (size_t)n, ", %s/s", format_count(&rate, (uint64_t)a_second));
+        n += snprintf(out + n, bytes - (size_t)n, ", %s/s", count(&rate, (uint64_t)a_second));
     n += snprintf(out + n, bytes - (size_t)n, "  %s", format_ns(&elapsed, r->elapsed_us * 1000));
     if (left_ns(r, a_second))
         snprintf(out + n, bytes - (size_t)n, ", some %s left",

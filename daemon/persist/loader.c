@@ -247,9 +247,9 @@ static enum status take_over(struct loader *ld, struct failure *f)
     struct persist *p = ld->persist;
     uint64_t number = number_of(ld);
     bool whole = !ld->lost, as_named = whole && !ld->attempt;
-    log_info("persist: loaded %" PRIu64 " objects of %.100s/snapshot-%012" PRIu64 " in %.1f s",
-             ld->m.object_count - ld->lost, p->folder.path, number,
-             (double)(clock_now_ns() - ld->began_ns) * 1e-9);
+    log_info("persist: loaded %" PRIu64 " object%s of %.100s/snapshot-%012" PRIu64 " in %.1f s",
+             ld->m.object_count - ld->lost, ld->m.object_count - ld->lost == 1 ? "" : "s",
+             p->folder.path, number, (double)(clock_now_ns() - ld->began_ns) * 1e-9);
     manifest_free(&p->last);
     p->last = ld->m;
     ld->m = (struct manifest){0};
@@ -355,9 +355,10 @@ static enum status begin(struct persist *p, struct failure *f)
     if (st || !ld->count)
         destroy(ld);
     else
-        log_info("persist: loading %" PRIu64 " objects, %" PRIu64
+        log_info("persist: loading %" PRIu64 " object%s, %" PRIu64
                  " MiB, of %.100s/snapshot-%012" PRIu64,
-                 ld->place_count, ld->all_bytes >> 20, p->folder.path, number_of(ld));
+                 ld->place_count, ld->place_count == 1 ? "" : "s", ld->all_bytes >> 20,
+                 p->folder.path, number_of(ld));
     return st;
 }
 

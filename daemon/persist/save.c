@@ -289,9 +289,9 @@ enum status save_write(struct save *s, struct manifest *out, struct failure *f)
 
 void save_log(const struct save *s, const struct folder *folder, uint64_t number, uint64_t began_ns)
 {
-    log_info("persist: saved %" PRIu64 " objects, %llu MiB of which %llu are unchanged, in "
+    log_info("persist: saved %" PRIu64 " object%s, %llu MiB of which %llu are unchanged, in "
              "%.100s/snapshot-%012" PRIu64 " in %.1f s",
-             s->count, (unsigned long long)(s->meter->all_bytes >> 20),
+             s->count, s->count == 1 ? "" : "s", (unsigned long long)(s->meter->all_bytes >> 20),
              (unsigned long long)(s->meter->linked_bytes >> 20), folder->path, number,
              (double)(clock_now_ns() - began_ns) * 1e-9);
 }

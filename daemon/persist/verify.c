@@ -49,9 +49,9 @@ static bool verify_objects(int folder, const struct manifest *m, FILE *out)
         wrong++;
     }
     token_bytes_free(&tokens);
-    fprintf(out, "%" PRIu64 " objects, %" PRIu64 " MiB, generation %" PRIu64 "%s: %s\n",
-            m->object_count, bytes >> 20, m->generation, m->complete ? ", of an orderly stop" : "",
-            wrong ? "DAMAGED" : "ok");
+    fprintf(out, "%" PRIu64 " object%s, %" PRIu64 " MiB, generation %" PRIu64 "%s: %s\n",
+            m->object_count, m->object_count == 1 ? "" : "s", bytes >> 20, m->generation,
+            m->complete ? ", of an orderly stop" : "", wrong ? "DAMAGED" : "ok");
     return !wrong;
 }
 

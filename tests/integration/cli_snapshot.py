@@ -1,6 +1,7 @@
 """cli_snapshot: snapshots are checked without a daemon, every damage is named, and what they have is
 put into a daemon that runs, whole or not at all."""
 import glob
+import hashlib
 import json
 import os
 import random
@@ -115,6 +116,26 @@ def signed(t):
     t.run("verify", "data", "--key-file", "nowhere", code=4)
 
 
+def newer(newest):
+    """A snapshot of a later format is whole, and not for this tool."""
+    with open(newest + "/manifest.json") as f:
+        text = f.read()
+    head = text[:text.rindex(',\n\t"sha256":')].replace('"format_version":\t1',
+                                                       '"format_version":\t2')
+    os.mkdir("newer")
+    with open("newer/manifest.json", "w") as f:
+        f.write('%s,\n\t"sha256":\t"%s"\n}\n' % (head, hashlib.sha256(head.encode()).hexdigest()))
+    for words in ("verify", "newer"), ("restore", "newer"):
+        said = Tool("none").run(*words, code=4).stderr
+        check("of a newer daemon" in said and "damaged" not in said, said)
+
+
+def refused(t, folder):
+    """What the daemon answers is no connection that failed, and names a folder once."""
+    said = t.run("save", "--to", folder + "/key/below", code=1).stderr
+    check("running" not in said and said.count(folder) == 1, said)
+
+
 def key_signs():
     with tempfile.TemporaryDirectory(prefix="engram-key-") as folder:
         path = os.path.join(folder, "socket")
@@ -129,6 +150,7 @@ def key_signs():
         t.run("ping", "--wait", "60")
         t.run("collection", "create", "c", "--dim", "3", "--metric", "dot")
         t.run("save")
+        refused(t, folder)
         check("signed (--key-file" in t.run("verify", folder + "/data").stdout, "signed")
         said = t.run("verify", folder + "/data", "--key-file", folder + "/key").stdout
         check(", signed: ok" in said, said)
@@ -142,6 +164,7 @@ def everything(t):
     newest = sorted(glob.glob("data/snapshot-*"))[-1]
     whole(t, newest)
     damaged(t, newest)
+    newer(newest)
     restored(t)
     signed(t)
     key_signs()

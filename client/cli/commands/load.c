@@ -249,11 +249,12 @@ static void report_stopped(const struct load *l)
         cli_error(0, "%s: %s is as it was", how, l->o.name);
         return;
     }
-    cli_error(0, "%s: %s of %s rows of %s are in%s", how, format_count(&a, l->done),
+    const char *again = l->o.create ? "load without --create" : "the same command";
+    bool interrupted = l->code == CLI_INTERRUPTED;
+    cli_error(0, "%s: %s of %s rows of %s are in%s%s%s%s", how, format_count(&a, l->done),
               format_count(&b, l->file.rows), l->o.path,
-              l->code != CLI_INTERRUPTED ? ""
-              : l->sent > l->done        ? ", others may be (load without --create goes on)"
-                                         : " (load without --create goes on)");
+              interrupted && l->sent > l->done ? ", others may be" : "", interrupted ? " (" : "",
+              interrupted ? again : "", interrupted ? " goes on)" : "");
 }
 
 static void report(struct load *l)

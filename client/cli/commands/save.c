@@ -78,7 +78,7 @@ static int save_run(struct cli *cli, const struct command *self, int argc, char 
     if (code) return code;
     long_call_begin(&call, cli);
     ea_status status = ea_save(cli->client, &o, &saved);
-    code = long_call_end(&call, cli, status, o.to, "nothing was saved");
+    code = long_call_end(&call, cli, status, NULL, "nothing was saved");
     if (code) return code;
     if (cli->json)
         save_json(&saved, o.dry_run);

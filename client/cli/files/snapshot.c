@@ -356,7 +356,7 @@ static bool read_all(struct snapshot *s, const cJSON *v)
         return refuse(s, "format", "this is no manifest of engram-acceld");
     if (!read_whole(s, v, "format_version", &format)) return false;
     if (format > FORMAT)
-        return fail(s, true,
+        return fail(s, false,
                     "manifest.json: format %u, of a newer daemon; this tool reads up to %d", format,
                     FORMAT);
     if (!read_number(s, v, "instance", &s->instance) ||

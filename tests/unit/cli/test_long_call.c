@@ -26,6 +26,15 @@ Test(long_call, rate_and_time_left)
     cr_assert(strstr(line_of(&now, &first, 100), "some 4.00 s left"));
 }
 
+Test(long_call, bytes_have_units)
+{
+    ea_progress_report first = {.phase = EA_PHASE_SAVING};
+    ea_progress_report now = {
+        .phase = EA_PHASE_SAVING, .done = 80 << 20, .total = 800 << 20, .elapsed_us = 1000000};
+    const char *line = line_of(&now, &first, 100);
+    cr_assert(strstr(line, "saving 80.0 MiB / 800 MiB, 80.0 MiB/s"), "%s", line);
+}
+
 Test(long_call, what_nobody_knows_is_not_said)
 {
     ea_progress_report now = {.phase = EA_PHASE_RUNNING, .elapsed_us = 2500000};
