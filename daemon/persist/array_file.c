@@ -11,16 +11,23 @@
 #include <xxhash.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/persist/second_thread.h"
 
-enum { STEP_BYTES = 1 << 20 }; /* that are hashed while the cache has them */
+enum {
+    STEP_BYTES = 1 << 20,    /* that are hashed while the cache has them */
+    APART_BYTES = 256 << 10, /* from so many on a second thread hashes them */
+};
 
 struct array_file {
+    struct second_thread *second; /* of a writer; NULL: none yet */
+    bool alone;                   /* there is none to be had */
     int fd;
     struct array_entry *made;       /* of a writer */
     const struct array_entry *told; /* of a reader */
     XXH3_state_t *piece;
-    EVP_MD_CTX *sha; /* NULL: a reader that does not want it */
-    uint64_t at, bytes;
+    EVP_MD_CTX *sha;    /* NULL: a reader that does not want it */
+    uint64_t at, bytes; /* at: what is in the sums */
+    uint64_t written;   /* of a writer */
 };
 
 void array_entry_free(struct array_entry *entry)
@@ -38,6 +45,7 @@ uint64_t array_position(const struct array_file *a)
 void array_abandon(struct array_file *a)
 {
     if (!a) return;
+    second_thread_end(a->second);
     if (a->fd >= 0) close(a->fd);
     if (a->piece) XXH3_freeState(a->piece);
     EVP_MD_CTX_free(a->sha);
@@ -49,13 +57,18 @@ static const char *name_of(const struct array_file *a)
     return a->made ? a->made->name : a->told->name;
 }
 
-static enum status refuse_system(const struct array_file *a, const char *what, int error,
-                                 struct failure *f)
+static enum status refuse_named(const char *name, const char *what, int error, struct failure *f)
 {
     enum status st = error == ENOSPC || error == EDQUOT || error == ENOMEM
                          ? STATUS_RESOURCE_EXHAUSTED
                          : STATUS_UNAVAILABLE;
-    return failure_set(f, st, DETAIL_SYSTEM, "%s: %s: %s", name_of(a), what, strerror(error));
+    return failure_set(f, st, DETAIL_SYSTEM, "%s: %s: %s", name, what, strerror(error));
+}
+
+static enum status refuse_system(const struct array_file *a, const char *what, int error,
+                                 struct failure *f)
+{
+    return refuse_named(name_of(a), what, error, f);
 }
 
 static enum status refuse_damaged(const struct array_file *a, uint64_t at, const char *why,
@@ -150,43 +163,120 @@ static enum status write_all(struct array_file *a, const char *data, size_t byte
     return STATUS_OK;
 }
 
-/* Writing to the disk begins with every piece, so that the sync at the end has little left to do
- * and the system's memory does not fill with what waits to be written. */
-static void begin_writing(const struct array_file *a)
+/* Takes what is, or will be, in the file into the sums. */
+static void sum_written(void *owner, const void *data, uint64_t bytes)
 {
-    uint64_t first = (a->at - 1) / PERSIST_PIECE_BYTES * PERSIST_PIECE_BYTES;
-    sync_file_range(a->fd, (off_t)first, (off_t)(a->at - first), SYNC_FILE_RANGE_WRITE);
+    struct array_file *a = owner;
+    const char *from = data;
+    for (uint64_t left = bytes, step; left; left -= step, from += step) {
+        step = step_of(a, left);
+        sum(a, from, step);
+        if (!ends_piece(a)) continue;
+        a->made->pieces[(a->at - 1) / PERSIST_PIECE_BYTES] = XXH3_64bits_digest(a->piece);
+        XXH3_64bits_reset(a->piece);
+    }
+}
+
+/* The disk begins with every piece, so that the sync at the end has little left to do and the
+ * system's memory does not fill with what waits to be written. */
+static enum status write_begun(struct array_file *a, const char *data, uint64_t bytes,
+                               struct failure *f)
+{
+    enum status st = STATUS_OK;
+    for (uint64_t n; !st && bytes; bytes -= n, data += n) {
+        n = PERSIST_PIECE_BYTES - a->written % PERSIST_PIECE_BYTES;
+        if (n > bytes) n = bytes;
+        st = write_all(a, data, n, f);
+        a->written += n;
+        if (st || a->written % PERSIST_PIECE_BYTES) continue;
+        sync_file_range(a->fd, (off_t)(a->written - PERSIST_PIECE_BYTES),
+                        (off_t)PERSIST_PIECE_BYTES, SYNC_FILE_RANGE_WRITE);
+    }
+    return st;
+}
+
+/* SHA-256 takes about as long as the disk: while a second thread does that, this one writes. */
+enum status array_write_kept(struct array_file *a, const void *data, uint64_t bytes,
+                             struct failure *f)
+{
+    if (bytes >= APART_BYTES && !a->second && !a->alone) {
+        a->second = second_thread_make(sum_written, a);
+        a->alone = !a->second;
+    }
+    if (a->second)
+        second_thread_give(a->second, data, bytes);
+    else
+        sum_written(a, data, bytes);
+    return write_begun(a, data, bytes, f);
 }
 
 enum status array_write(struct array_file *a, const void *data, uint64_t bytes, struct failure *f)
 {
-    const char *from = data;
-    while (bytes) {
-        size_t step = step_of(a, bytes);
-        enum status st = write_all(a, from, step, f);
-        if (st) return st;
-        sum(a, from, step);
-        from += step;
-        bytes -= step;
-        if (!ends_piece(a)) continue;
-        a->made->pieces[(a->at - 1) / PERSIST_PIECE_BYTES] = XXH3_64bits_digest(a->piece);
-        XXH3_64bits_reset(a->piece);
-        begin_writing(a);
-    }
+    enum status st = array_write_kept(a, data, bytes, f);
+    if (a->second) second_thread_wait(a->second);
+    return st;
+}
+
+static enum status sync_file(int fd, const char *name, struct failure *f)
+{
+    errno = EIO;
+    return fault_here("array: sync") || fdatasync(fd)
+               ? refuse_named(name, "cannot be synced", errno, f)
+               : STATUS_OK;
+}
+
+/* All of it must be there. */
+static enum status end_sums(struct array_file *a, struct failure *f)
+{
+    if (a->second) second_thread_wait(a->second);
+    if (a->at != a->bytes)
+        return failure_set(f, STATUS_INTERNAL, DETAIL_NONE, "%s: %" PRIu64 " of %" PRIu64 " bytes",
+                           name_of(a), a->at, a->bytes);
+    EVP_DigestFinal_ex(a->sha, a->made->sha256, NULL);
     return STATUS_OK;
 }
 
 enum status array_end_write(struct array_file *a, struct failure *f)
 {
-    enum status st = STATUS_OK;
-    if (a->at != a->bytes)
-        st = failure_set(f, STATUS_INTERNAL, DETAIL_NONE, "%s: %" PRIu64 " of %" PRIu64 " bytes",
-                         name_of(a), a->at, a->bytes);
-    errno = EIO;
-    if (!st && (fault_here("array: sync") || fdatasync(a->fd)))
-        st = refuse_system(a, "cannot be synced", errno, f);
-    if (!st) EVP_DigestFinal_ex(a->sha, a->made->sha256, NULL);
+    enum status st = end_sums(a, f);
+    if (!st) st = sync_file(a->fd, name_of(a), f);
     array_abandon(a);
+    return st;
+}
+
+/* The one that has waited longest has the least left to do. */
+static enum status sync_first(struct array_late *late, struct failure *f)
+{
+    enum status st = sync_file(late->fds[0], late->names[0], f);
+    close(late->fds[0]);
+    late->count--;
+    memmove(late->fds, late->fds + 1, late->count * sizeof *late->fds);
+    memmove(late->names, late->names + 1, late->count * sizeof *late->names);
+    return st;
+}
+
+enum status array_end_write_late(struct array_file *a, struct array_late *late, struct failure *f)
+{
+    enum status st = end_sums(a, f);
+    if (!st && late->count == ARRAY_LATE_MAX) st = sync_first(late, f);
+    if (!st) {
+        sync_file_range(a->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* what no piece has begun */
+        late->fds[late->count] = a->fd;
+        strcpy(late->names[late->count++], name_of(a));
+        a->fd = -1;
+    }
+    array_abandon(a);
+    return st;
+}
+
+enum status array_sync_late(struct array_late *late, struct failure *f)
+{
+    struct failure ignored;
+    enum status st = STATUS_OK;
+    while (late->count) {
+        enum status one = sync_first(late, st ? &ignored : f);
+        if (!st) st = one;
+    }
     return st;
 }
 

@@ -37,8 +37,24 @@ struct array_file;
 enum status array_create(int folder, struct array_entry *entry, struct array_file **out,
                          struct failure *f);
 enum status array_write(struct array_file *a, const void *data, uint64_t bytes, struct failure *f);
+/* As array_write, but data must stay as it is until the file is ended or abandoned. */
+enum status array_write_kept(struct array_file *a, const void *data, uint64_t bytes,
+                             struct failure *f);
 /* All elements were written: syncs the file. It is closed in any case, and by array_abandon. */
 enum status array_end_write(struct array_file *a, struct failure *f);
+
+/* Files that were written and are not synced yet: the disk goes on with them while the next is
+ * written. All zeros: none. */
+enum { ARRAY_LATE_MAX = 16 };
+struct array_late {
+    int fds[ARRAY_LATE_MAX];
+    char names[ARRAY_LATE_MAX][ARRAY_NAME_MAX + 1];
+    uint32_t count;
+};
+/* As array_end_write, but it is synced by array_sync_late, or when there are too many. */
+enum status array_end_write_late(struct array_file *a, struct array_late *late, struct failure *f);
+/* Syncs and closes all; the first error counts. */
+enum status array_sync_late(struct array_late *late, struct failure *f);
 
 /* Opens a file that entry describes, and checks its head. with_sha: its SHA-256 is checked at the
  * end. */

@@ -192,6 +192,8 @@ enum status save_check_room(const struct save *s, uint64_t *out, struct failure 
 static enum status write_objects(struct save *s, int last, int to, struct failure *f)
 {
     enum status st = STATUS_OK;
+    struct array_late late = {.count = 0};
+    struct failure ignored;
     for (uint64_t i = 0; !st && i < s->count; i++) {
         struct snapshot_object *o = &s->items[i].object;
         uint64_t bytes = snapshot_object_bytes(o);
@@ -201,13 +203,14 @@ static enum status write_objects(struct save *s, int last, int to, struct failur
             atomic_fetch_add(&s->meter->done_bytes, bytes);
             atomic_fetch_add(&s->meter->linked_bytes, bytes);
         } else {
-            st = save_arrays(to, &s->items[i], s->meter, f);
+            st = save_arrays(to, &s->items[i], s->meter, &late, f);
         }
         if (st) break;
         atomic_store(&s->meter->objects, i + 1);
         if (s->object_done) s->object_done(s->owner);
     }
-    return st;
+    enum status synced = array_sync_late(&late, st ? &ignored : f);
+    return st ? st : synced;
 }
 
 static enum status write_tokens(const struct save *s, int to, struct array_entry *file,

@@ -42,7 +42,9 @@ static void pace(struct save_meter *m, uint64_t bytes)
     }
 }
 
-static enum status put(struct source *s, const void *data, uint64_t bytes, struct failure *f)
+/* kept: data stays as it is until the file is ended. */
+static enum status put(struct source *s, const void *data, uint64_t bytes, bool kept,
+                       struct failure *f)
 {
     const char *from = data;
     enum status st = STATUS_OK;
@@ -51,7 +53,7 @@ static enum status put(struct source *s, const void *data, uint64_t bytes, struc
         pace(s->meter, n);
         if (is_stopped(s->meter))
             return failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "the save was given up");
-        st = array_write(s->file, from, n, f);
+        st = kept ? array_write_kept(s->file, from, n, f) : array_write(s->file, from, n, f);
         atomic_fetch_add_explicit(&s->meter->done_bytes, n, memory_order_relaxed);
     }
     return st;
@@ -61,7 +63,7 @@ static enum status flush(struct source *s, struct failure *f)
 {
     size_t bytes = s->used;
     s->used = 0;
-    return put(s, s->room, bytes, f);
+    return put(s, s->room, bytes, false, f);
 }
 
 /* Small pieces are put together. */
@@ -79,7 +81,7 @@ static enum status write_row_block(struct source *s, const struct row_block *b, 
                                    struct failure *f)
 {
     size_t stride = vector_stride(dimension), bytes = dimension * sizeof(float);
-    if (stride == dimension) return put(s, b->rows, b->count * bytes, f);
+    if (stride == dimension) return put(s, b->rows, b->count * bytes, true, f);
     enum status st = STATUS_OK;
     for (size_t i = 0; !st && i < b->count; i++)
         st = add(s, b->rows + i * stride, bytes, f);
@@ -95,7 +97,7 @@ static enum status write_collection(struct source *s, enum snapshot_array array,
         const uint64_t *ids;
         uint64_t count = rows - first < each ? rows - first : each;
         struct row_block b = collection_block(e, first, count, &ids);
-        st = array == ARRAY_IDS ? put(s, ids, count * sizeof *ids, f)
+        st = array == ARRAY_IDS ? put(s, ids, count * sizeof *ids, true, f)
                                 : write_row_block(s, &b, collection_dimension(e), f);
     }
     return st;
@@ -192,7 +194,7 @@ static enum status write_array(struct source *s, enum snapshot_array array, stru
 }
 
 enum status save_arrays(int folder, struct save_item *item, struct save_meter *meter,
-                        struct failure *f)
+                        struct array_late *late, struct failure *f)
 {
     struct source s = {.item = item, .meter = meter};
     struct snapshot_object *o = &item->object;
@@ -212,7 +214,7 @@ enum status save_arrays(int folder, struct save_item *item, struct save_meter *m
         if (st)
             array_abandon(s.file);
         else
-            st = array_end_write(s.file, f);
+            st = array_end_write_late(s.file, late, f);
     }
     free(s.room);
     return st;

@@ -6,8 +6,8 @@
 
 #include "daemon/persist/save_item.h"
 
-/* meter: gets the bytes that were written. */
+/* meter: gets the bytes that were written. late: gets the files, which the caller syncs. */
 enum status save_arrays(int folder, struct save_item *item, struct save_meter *meter,
-                        struct failure *f);
+                        struct array_late *late, struct failure *f);
 
 #endif
