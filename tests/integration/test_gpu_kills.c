@@ -285,7 +285,8 @@ static void expect_no_more(const struct gpu_scene *s, struct holdings before)
 {
     int64_t until = give_up_ms();
     struct holdings now = holdings_of(s);
-    while (now.descriptors > before.descriptors || now.memory_used > before.memory_used + 131072) {
+    while (now.descriptors > before.descriptors ||
+           now.memory_used > before.memory_used + DAEMON_OWN_BYTES) {
         cr_assert(now_ms() < until, "%zu descriptors, before %zu; %llu bytes, before %llu",
                   now.descriptors, before.descriptors, (unsigned long long)now.memory_used,
                   (unsigned long long)before.memory_used);

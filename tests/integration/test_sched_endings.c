@@ -56,7 +56,7 @@ static void place_close(struct place *p)
     for (;;) {
         ea_stats now = stats_of(p->scene.b);
         size_t descriptors = process_descriptors(p->scene.daemon.pid);
-        if (now.jobs_in_flight == 1 && now.memory_bytes_used <= p->memory_used + 131072 &&
+        if (now.jobs_in_flight == 1 && now.memory_bytes_used <= p->memory_used + DAEMON_OWN_BYTES &&
             descriptors <= p->descriptors)
             break;
         cr_assert(now_ms() < until, "%llu jobs; %llu bytes, before %llu; %zu descriptors",

@@ -12,6 +12,10 @@
 
 #include "daemon/base/frame.h"
 
+/* What may come beside what was there at the start: the space of the daemon's own probe, which
+ * begins some moments after the first client is served, and small caches. */
+enum { DAEMON_OWN_BYTES = (160 + 128) << 10 };
+
 struct daemon_process {
     pid_t pid;
     char directory[64];

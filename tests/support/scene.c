@@ -133,7 +133,7 @@ void scene_check(struct scene *s)
 /* A sanitizer's own memory says nothing about the daemon's. */
 static bool settled(const struct scene *s, uint64_t used, size_t descriptors, size_t resident)
 {
-    return used <= s->memory_used + 131072 && descriptors == s->descriptors &&
+    return used <= s->memory_used + DAEMON_OWN_BYTES && descriptors == s->descriptors &&
            (SLOWER > 1 || resident <= s->resident_kib + SCENE_GROWTH_KIB);
 }
 

@@ -1,4 +1,4 @@
-/* array_file: large writes are summed up by a second thread, or by their own where there is none. */
+/* array_file: large writes are summed up by a second thread, or by their own if there is none. */
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdio.h>
