@@ -100,17 +100,19 @@ static struct journal_entry *take(struct journal *j, uint64_t *prune)
     return all;
 }
 
-/* The disk is full: waits a second, or until nobody wants to wait. */
+/* The disk is full: waits a second, or until nobody wants to wait. A snapshot that has begun would
+ * wait for its file, which is behind what has no room, and has all of that: it may be what makes
+ * room. False: nothing is waited for. */
 static bool wait_for_room(struct journal *j)
 {
-    struct timespec until = in_ns(SECOND_NS);
+    struct timespec until = in_ns(j->retry_ns);
     pthread_mutex_lock(&j->lock);
     int rc = 0;
-    while (!j->stop && rc != ETIMEDOUT)
+    while (!j->stop && j->turned == j->turns_added && rc != ETIMEDOUT)
         rc = pthread_cond_timedwait(&j->wanted, &j->lock, &until);
-    bool stop = j->stop;
+    bool waits = !j->stop && j->turned == j->turns_added;
     pthread_mutex_unlock(&j->lock);
-    return !stop;
+    return waits;
 }
 
 /* What the new file has is of use with its snapshot alone, if the one before was not sound: then
@@ -151,7 +153,7 @@ static void write_entry(struct journal *j, const struct journal_entry *e)
         if (!st) return;
         fail(j, st == STATUS_RESOURCE_EXHAUSTED ? JOURNAL_NO_ROOM : JOURNAL_FAILED, &why);
         waited = true;
-        if (j->health == JOURNAL_SOUND && !wait_for_room(j)) j->health = JOURNAL_FAILED;
+        if (j->health == JOURNAL_SOUND && !wait_for_room(j)) fail(j, JOURNAL_FAILED, &why);
     }
     j->file.sequence++; /* records that were given up have numbers, too */
 }
@@ -227,7 +229,8 @@ uint64_t journal_add(struct journal *j, struct journal_entry *e)
     *j->tail = e;
     j->tail = &e->next;
     uint64_t number = e->begins_file ? j->told.added : ++j->told.added;
-    if (idle) pthread_cond_signal(&j->wanted);
+    j->turns_added += e->begins_file;
+    if (idle || e->begins_file) pthread_cond_signal(&j->wanted);
     pthread_mutex_unlock(&j->lock);
     return number;
 }
@@ -316,6 +319,7 @@ static void init(struct journal *j, const struct journal_options *options)
     pthread_cond_init(&j->turn_done, &attributes);
     pthread_condattr_destroy(&attributes);
     j->options = *options;
+    j->retry_ns = SECOND_NS;
     j->tail = &j->head;
     j->done_tail = &j->done;
     j->number = options->head.number;

@@ -1,9 +1,11 @@
 /* journal: writes that were done, on their way to the disk, in a thread of its own. Each is written
  * from where its tensors lie, which stay until journal_poll gives its entry back.
  *
- * Where the disk has no room, the thread tries again each second, and nothing is lost; after any
- * other failure nobody knows what is on the disk, and only a snapshot of everything, with a file
- * that begins at its instant, makes the journal sound again. Writes are to be refused meanwhile.
+ * Where the disk has no room, the thread tries again each second, and nothing is lost. A snapshot
+ * that begins meanwhile has what waits, and does not wait for room: what waits is given up for it.
+ * Then, and after any other failure, since nobody knows what is on the disk, only a snapshot of
+ * everything, with a file that begins at its instant, makes the journal sound again. Writes are to
+ * be refused meanwhile.
  * Owner:  persist.
  * Thread: the loop; journal_wait_file: any.
  * Errors: journal_create: as journal_file.h says; later ones: journal_counters.health. */

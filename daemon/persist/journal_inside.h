@@ -43,12 +43,14 @@ struct journal {
     pthread_cond_t wanted, turn_done;
     struct journal_entry *head, **tail, *done, **done_tail;
     uint64_t prune;          /* files older than that go; 0: none are to */
-    uint64_t turned;         /* files that were begun, or could not be */
+    uint64_t turns_added;    /* files that are to be begun, so far */
+    uint64_t turned;         /* that were, or could not be */
     enum status turn_status; /* how that went, the last time */
     struct failure turn_failure;
     struct journal_counters told;
     atomic_bool stop;
 
+    uint64_t retry_ns;            /* how long it waits for room; tests wait longer */
     struct journal_file file;     /* the thread's */
     enum journal_health health;   /* likewise: of the file; what is told may be worse */
     uint64_t turns_asked, number; /* the loop's; the first is read while it waits for the thread */

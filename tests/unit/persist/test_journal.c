@@ -311,6 +311,31 @@ Test(journal, a_full_disk_is_tried_again)
     persist_house_remove(path);
 }
 
+/* A snapshot that begins does not wait for room: it has what waits, and may be what makes room. */
+Test(journal, a_snapshot_does_not_wait_for_room, .timeout = 60)
+{
+    char path[64];
+    struct journal_house h;
+    struct journal_counters c;
+    struct failure f = {0};
+    struct journal_turn turn = {.snapshot = 4, .instance = 77, .generation = 1};
+    persist_house_folder(path);
+    journal_house_open(&h, path);
+    cr_assert_eq(journal_house_start(&h, true, &f), STATUS_OK);
+    h.journal->retry_ns = UINT64_C(3600) * 1000000000;
+    fail_at(&h, "journal: no room", 1);
+    cr_assert_eq(journal_begin_file(h.journal, &turn, &f), STATUS_OK);
+    cr_assert_eq(journal_wait_file(h.journal, &f), STATUS_OK, "%s", f.text);
+    journal_house_wait(&h, UINT64_MAX, &c);
+    cr_assert_eq(c.health, JOURNAL_FAILED);
+    cr_assert_eq(c.synced, 0, "what was given up does not count");
+    journal_snapshot_done(h.journal, 2);
+    journal_house_wait_sound(&h, &c);
+    journal_house_stop(&h);
+    journal_house_close(&h);
+    persist_house_remove(path);
+}
+
 /* After a write or a sync that failed only a snapshot helps: until it is there, what is written is
  * of no use without it. */
 Test(journal, after_a_failure_a_snapshot_makes_it_sound)
