@@ -255,14 +255,27 @@ void socket_file_tell_owner(const struct socket_file *s)
     if (s->path[0]) write_pid(s->lock_fd);
 }
 
+static bool is_its_own(const struct socket_file *s, struct stat *sb)
+{
+    return s->inode && lstat(s->path, sb) == 0 && sb->st_dev == s->device && sb->st_ino == s->inode;
+}
+
+enum status socket_file_set_mode(const struct socket_file *s, uint32_t mode, struct failure *f)
+{
+    struct stat sb;
+    if (!is_its_own(s, &sb) || (sb.st_mode & 07777) == mode) return STATUS_OK;
+    if (chmod(s->path, mode) == 0) return STATUS_OK;
+    return failure_set(f, status_from_errno(-errno), DETAIL_SYSTEM, "socket.mode: %s: %s", s->path,
+                       strerror(errno));
+}
+
 void socket_file_release(struct socket_file *s)
 {
     struct stat sb;
     if (!s->path[0]) return;
     struct lock_name lock = name_lock(s->path);
     bool looking = look(s->lock_fd);
-    if (s->inode && lstat(s->path, &sb) == 0 && sb.st_dev == s->device && sb.st_ino == s->inode)
-        unlink(s->path);
+    if (is_its_own(s, &sb)) unlink(s->path);
     if (looking && is_at(s->lock_fd, lock.text)) unlink(lock.text);
     close(s->lock_fd);
     *s = (struct socket_file){.lock_fd = -1};

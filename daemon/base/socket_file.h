@@ -28,6 +28,8 @@ enum status socket_file_bind(const char *path, uint32_t mode, struct socket_file
                              struct failure *f);
 /* This process is its owner from now on, as another was before: says so to whoever asks. */
 void socket_file_tell_owner(const struct socket_file *s);
+/* Who may connect from now on, where the path is still its socket's. */
+enum status socket_file_set_mode(const struct socket_file *s, uint32_t mode, struct failure *f);
 /* Removes the socket's file if it is still the one that was made, and gives the path up. While that
  * socket is open no other file can get its number, so it is closed only behind this. */
 void socket_file_release(struct socket_file *s);

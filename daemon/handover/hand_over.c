@@ -362,7 +362,7 @@ void hand_over_serves(struct hand_over *h)
 {
     if (h->peer_fd >= 0) say(h->peer_fd, MESSAGE_SERVES, "");
     h->is_theirs = false;
-    close_fd(&h->peer_fd);
+    hand_over_close(h);
 }
 
 void hand_over_gives_up(struct hand_over *h, const struct failure *why)

@@ -58,7 +58,8 @@ bool hand_over_give(struct hand_over *h, int claim_ms, struct failure *f);
 enum status hand_over_ask(const char *path, struct hand_over *out, struct failure *f);
 /* The heap is this process's from now on. ABORTED: it is another's. */
 enum status hand_over_claim(struct hand_over *h, struct failure *f);
-/* Clients may come: the other daemon can end. */
+/* Clients may come: the other daemon can end. Closes what is in h; sockets that this daemon has no
+ * use for are nobody's, and their files are removed. */
 void hand_over_serves(struct hand_over *h);
 /* It will never serve, for this reason. */
 void hand_over_gives_up(struct hand_over *h, const struct failure *why);

@@ -120,7 +120,10 @@ enum status listener_open_inherited(struct net *n, int fd, struct failure *f)
 enum status listener_open_handed(struct net *n, struct handed_listener *from, struct failure *f)
 {
     struct listener *l;
-    enum status st = listener_create(n, from->kind == HANDED_TCP, &l, f);
+    enum status st = STATUS_OK;
+    if (from->kind == HANDED_UNIX)
+        st = socket_file_set_mode(&from->file, n->config->socket_mode, f);
+    if (!st) st = listener_create(n, from->kind == HANDED_TCP, &l, f);
     if (st) return st;
     l->is_inherited = from->kind == HANDED_INHERITED;
     l->is_handed = true;

@@ -1,6 +1,7 @@
 /* Hand-overs that go another way: one of the two daemons ends or hangs in the middle, there is a
  * journal, requests are not finished in time; and what moves while all goes well. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -289,6 +290,55 @@ Test(hand_over_ends, what_takes_long_is_cut_off)
     wait_logged(&p.daemon, "1 requests were still in flight after limits.hand_over_ms");
     place_expect(&p, &before);
     endless_free(&e, p.client);
+    place_close(&p);
+}
+
+/* ---- other settings ---- */
+
+/* Whether the process has a file open whose name has text in it. */
+static bool has_open(pid_t pid, const char *text)
+{
+    char folder[64], path[400], name[256];
+    bool found = false;
+    snprintf(folder, sizeof folder, "/proc/%d/fd", (int)pid);
+    DIR *all = opendir(folder);
+    cr_assert_not_null(all);
+    for (const struct dirent *at; (at = readdir(all));) {
+        snprintf(path, sizeof path, "%s/%s", folder, at->d_name);
+        ssize_t n = readlink(path, name, sizeof name - 1);
+        name[n > 0 ? n : 0] = 0;
+        found |= strstr(name, text) != NULL;
+    }
+    closedir(all);
+    return found;
+}
+
+/* What of the other daemon's it has no use for is closed, and removed, once it serves. */
+Test(hand_over_ends, the_successor_has_other_settings)
+{
+    struct data_place p;
+    struct stat sb;
+    char path[128], first[96], lock[128];
+    place_open(&p, "socket.mode=0666");
+    place_fill(&p);
+    struct data_state before = place_look(&p);
+    p.settings[3] = "socket.mode=0600";
+    cr_assert_eq(daemon_succeed(&p.daemon, p.settings), 0);
+    place_expect(&p, &before);
+    cr_assert_eq(stat(p.daemon.socket_path, &sb), 0);
+    cr_assert_eq(sb.st_mode & 0777, 0600);
+    strcpy(first, p.daemon.socket_path);
+    snprintf(lock, sizeof lock, "%s.lock", first);
+    snprintf(path, sizeof path, "socket.path=%s/other", p.daemon.directory);
+    p.settings[4] = path;
+    cr_assert_eq(daemon_succeed(&p.daemon, p.settings), 0);
+    snprintf(p.daemon.socket_path, sizeof p.daemon.socket_path, "%s/other", p.daemon.directory);
+    ea_close(p.client);
+    p.client = place_client(&p);
+    place_expect(&p, &before); /* it has turned since it served */
+    cr_assert(access(first, F_OK) && access(lock, F_OK));
+    cr_assert(!has_open(p.daemon.pid, "engram-catalogue"));
+    cr_assert(!has_open(p.daemon.pid, "engram-claim"));
     place_close(&p);
 }
 
