@@ -56,13 +56,15 @@ static enum status find_first(struct chain *c, const struct journal_base *base, 
     return refuse(c->numbers[0], what, f);
 }
 
-/* Whether a file follows those that were read. stop: it is broken, and so was never used. */
+/* Whether a file follows those that were read. stop: it is broken, and so was never used. One that
+ * is read for what is hidden alone may be broken, too: the one before it need not be there, and
+ * what was made in that is not used any more. */
 static enum status check_follows(const struct chain *c, const struct journal_head *h, bool *stop,
                                  struct failure *f)
 {
     bool begins = c->next == c->first;
     *stop = h->broken && c->next > c->first;
-    if (begins || *stop || c->next == 0) return STATUS_OK;
+    if (begins || c->next == 0 || h->broken) return STATUS_OK;
     if (h->previous != c->end.last.salt || h->number != c->end.number + 1)
         return refuse(h->number, "the file before it is missing, or another", f);
     if (c->next > c->first && h->sequence != c->end.sequence)

@@ -150,8 +150,10 @@ static enum status write_collection(struct collection *c, const struct journal_w
     struct upsert_counts counts;
     uint64_t deleted, missing;
     if (w->kind == JOURNAL_DELETE) {
-        collection_delete(c, ids->data, ids->rows, &deleted, &missing);
-        return STATUS_OK;
+        collection_expect_write(c);
+        enum status st = collection_write_delete(c, ids->data, ids->rows, &deleted, &missing, f);
+        collection_publish(c);
+        return st;
     }
     if (w->tensors[JOURNAL_MATRIX].columns != collection_info(c).dimension)
         return refuse(f, "rows of another dimension than the collection's");
@@ -247,7 +249,8 @@ static enum status write_contents(const struct replay *r, struct space *space,
 {
     struct resident *at = find(r, space, w->object, w->name);
     enum status st = STATUS_OK;
-    if (!at && r->hidden_alone) return STATUS_OK; /* it was made in a file that is gone */
+    /* It was made in a file that is gone, or that the journal's failure ended. */
+    if (!at && (r->hidden_alone || name_is_hidden(w->name))) return STATUS_OK;
     if (!at) return refuse(f, "a write to what is not there");
     switch (w->object) {
     case RESIDENT_COLLECTION: st = write_collection((struct collection *)at, w, f); break;
@@ -272,7 +275,7 @@ static enum status apply(const struct replay *r, struct space *space, const stru
     if (w->kind == JOURNAL_CREATE) return create(r, space, w, f);
     if (w->kind != JOURNAL_DROP) return write_contents(r, space, w, sums, f);
     at = find(r, space, w->object, w->name);
-    if (!at && r->hidden_alone) return STATUS_OK;
+    if (!at && (r->hidden_alone || name_is_hidden(w->name))) return STATUS_OK;
     if (!at) return refuse(f, "what is dropped is not there");
     drop(r, at);
     return STATUS_OK;

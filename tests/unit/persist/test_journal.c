@@ -372,3 +372,63 @@ Test(journal, after_a_failure_a_snapshot_makes_it_sound)
         persist_house_remove(path);
     }
 }
+
+/* What was made under a hidden name while the journal was not sound is in no file, and what is
+ * written to it afterwards is; it cannot take a name. */
+Test(journal, writes_to_what_is_hidden_and_was_never_made_are_passed_over)
+{
+    char path[64];
+    struct journal_house h;
+    struct journal_counters c;
+    struct journal_end end;
+    struct failure f = {0};
+    persist_house_folder(path);
+    journal_house_open(&h, path);
+    cr_assert_eq(journal_house_start(&h, true, &f), STATUS_OK);
+    journal_house_write(&h, 0);
+    journal_house_add(&h, 17);
+    journal_house_wait(&h, journal_house_add(&h, 20), &c);
+    journal_house_stop(&h);
+    folder_close(&h.folder);
+    cr_assert_eq(journal_house_replay(path, &nothing, false, NULL, &end, &f), STATUS_OK, "%s",
+                 f.text);
+    cr_assert_eq(end.writes, 3);
+    h.folder.fd = h.folder.lock = -1;
+    journal_house_close(&h);
+    persist_house_remove(path);
+}
+
+/* A file could not be made, and files before it stay for what is hidden: the one that follows does
+ * not name it, and the next snapshot's is found all the same. */
+Test(journal, a_file_that_could_not_be_made_is_not_missed)
+{
+    char path[64];
+    struct journal_house h;
+    struct journal_counters c;
+    struct journal_end end;
+    struct failure f = {0};
+    struct journal_turn turn = {.snapshot = 4, .instance = 77, .generation = 1};
+    persist_house_folder(path);
+    journal_house_open(&h, path);
+    cr_assert_eq(journal_house_start(&h, true, &f), STATUS_OK);
+    journal_house_wait(&h, journal_house_write(&h, 0), &c);
+    fault_arm(2);
+    cr_assert_eq(journal_begin_file(h.journal, &turn, &f), STATUS_OK);
+    cr_assert_neq(journal_wait_file(h.journal, &f), STATUS_OK);
+    cr_assert_str_eq(fault_fired(), "journal: make");
+    fault_arm(0);
+    for (; turn.snapshot < 6; journal_snapshot_done(h.journal, 1)) {
+        turn.snapshot++;
+        cr_assert_eq(journal_begin_file(h.journal, &turn, &f), STATUS_OK);
+        cr_assert_eq(journal_wait_file(h.journal, &f), STATUS_OK, "%s", f.text);
+    }
+    journal_house_wait_sound(&h, &c);
+    journal_house_stop(&h);
+    folder_close(&h.folder);
+    const struct journal_base base = {6, 77, 1};
+    cr_assert_eq(journal_house_replay(path, &base, false, NULL, &end, &f), STATUS_OK, "%s", f.text);
+    cr_assert_eq(end.number, 4);
+    h.folder.fd = h.folder.lock = -1;
+    journal_house_close(&h);
+    persist_house_remove(path);
+}
