@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -29,17 +30,17 @@ static bool has_ended(int fd, int timeout_ms)
 /* As the kernel tells it in /proc: from the signal that ends it on, until it has. */
 static bool is_ending(pid_t pid)
 {
-    enum { EXITING = 0x4 };
+    enum { EXITING = 0x4, FIELDS_BEFORE = 7 }; /* between the name and the flags */
     char path[40], line[512] = "";
-    unsigned flags = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
     if (!file) return false;
     bool read = fgets(line, sizeof line, file) != NULL;
     fclose(file);
-    const char *name_end = read ? strrchr(line, ')') : NULL;
-    return name_end && sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
-           flags & EXITING;
+    const char *at = read ? strrchr(line, ')') : NULL;
+    for (int i = 0; i < FIELDS_BEFORE && at; i++)
+        at = strchr(at + 1, ' ');
+    return at && strtoul(at, NULL, 10) & EXITING;
 }
 
 bool peer_end_await(const struct peer_end *p, int timeout_ms)
