@@ -105,6 +105,14 @@ static const struct argp parser = {
     NULL};
 
 /* Reads the file, then the command line. Errors go to stderr. */
+/* A check of the settings does not know whether systemd will give a folder. */
+static bool has_folder(const struct daemon_arguments *a, const struct config *c)
+{
+    const char *state = getenv("STATE_DIRECTORY");
+    if (strcmp(c->persist_dir, "none") == 0) return false;
+    return c->persist_dir[0] || a->check_only || a->verify || (state && *state);
+}
+
 static bool read_settings(struct daemon_arguments *a, struct config *c)
 {
     struct failure f = {0};
@@ -123,6 +131,10 @@ static bool read_settings(struct daemon_arguments *a, struct config *c)
     if (!st && !c->socket_path[0] && !c->tcp_enabled)
         st = failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
                          "socket.path is empty and tcp.enabled is false: nothing to listen on");
+    if (!st && strcmp(c->persist_journal, "off") != 0 && !has_folder(a, c))
+        st = failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
+                         "%.200s: persist.journal: '%s', but persist.dir names no folder for it",
+                         a->config_path ? a->config_path : "command line", c->persist_journal);
     if (!st && strcmp(c->log_format, "journald") == 0 && access(journal_socket, F_OK))
         st = failure_set(&f, STATUS_INVALID_ARGUMENT, DETAIL_NONE,
                          "log.format: 'journald', but no journal runs here (%s: %s)",
