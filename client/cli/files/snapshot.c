@@ -157,6 +157,13 @@ static bool read_number(struct snapshot *s, const cJSON *v, const char *name, ui
     return errno ? refuse(s, name, "too large") : true;
 }
 
+/* A version or a generation: a daemon takes none above it. */
+static bool read_count(struct snapshot *s, const cJSON *v, const char *name, uint64_t *out)
+{
+    if (!read_number(s, v, name, out)) return false;
+    return *out <= UINT64_C(1) << 63 ? true : refuse(s, name, "too large");
+}
+
 static bool read_whole(struct snapshot *s, const cJSON *v, const char *name, uint32_t *out)
 {
     const cJSON *number = member(v, name);
@@ -344,7 +351,7 @@ static bool read_entry(struct snapshot *s, const cJSON *v, struct snapshot_entry
         i++;
     if (i == 3) return refuse(s, "kind", "there is none of this name");
     e->kind = (enum snapshot_kind)i;
-    return read_number(s, v, "version", &e->version) && read_shape(s, v, e) &&
+    return read_count(s, v, "version", &e->version) && read_shape(s, v, e) &&
            read_files(s, member(v, "files"), e);
 }
 
@@ -360,8 +367,8 @@ static bool read_all(struct snapshot *s, const cJSON *v)
                     "manifest.json: format %u, of a newer daemon; this tool reads up to %d", format,
                     FORMAT);
     if (!read_number(s, v, "instance", &s->instance) ||
-        !read_number(s, v, "generation", &s->generation) ||
-        !read_number(s, v, "version", &s->version) || !read_number(s, v, "saved_s", &s->saved_s))
+        !read_count(s, v, "generation", &s->generation) ||
+        !read_count(s, v, "version", &s->version) || !read_number(s, v, "saved_s", &s->saved_s))
         return false;
     if (!cJSON_IsArray(list)) return refuse(s, "objects", "a list is wanted");
     s->complete = cJSON_IsTrue(complete);
