@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -11,6 +10,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
+#include "daemon/base/thread.h"
 
 /* How often a thread that waits for the output looks whether it is to stop. */
 enum { LOOK_MS = 100 };
@@ -145,7 +145,6 @@ static void *run(void *unused)
 bool log_queue_start(const struct log_queue_hooks *hooks)
 {
     pthread_condattr_t monotonic;
-    sigset_t all, before;
     queue.hooks = *hooks;
     queue.stopping = queue.ended = false;
     if (fault_here("log: thread") || pthread_condattr_init(&monotonic)) return false;
@@ -153,10 +152,7 @@ bool log_queue_start(const struct log_queue_hooks *hooks)
     int rc = pthread_cond_init(&queue.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     if (rc) return false;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&queue.thread, NULL, run, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    rc = thread_start(&queue.thread, run, NULL);
     __atomic_store_n(&queue.runs, rc == 0, __ATOMIC_RELEASE);
     return rc == 0;
 }

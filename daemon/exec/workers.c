@@ -3,12 +3,12 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
+#include "daemon/base/thread.h"
 #include "daemon/base/yield.h"
 #include "daemon/exec/operation.h"
 #include "daemon/exec/steps.h"
@@ -343,7 +343,7 @@ static bool start_worker(struct workers *w, bool pin)
     struct worker_start *start = fault_here("workers: start") ? NULL : malloc(sizeof *start);
     if (!start) return false;
     *start = (struct worker_start){w, w->count, pin ? nth_processor(w->count) : -1};
-    if (pthread_create(&w->threads[w->count], NULL, worker_main, start)) {
+    if (thread_start(&w->threads[w->count], worker_main, start)) {
         free(start);
         return false;
     }
@@ -361,14 +361,9 @@ enum status workers_create(uint32_t count, bool pin, struct done *done, struct b
     w->done = done;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->work, NULL);
-    /* Only the loop handles signals. */
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     bool started = true;
     for (uint32_t i = 0; i < count && started; i++)
         started = start_worker(w, pin);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (!started) {
         workers_destroy(&w->backend);
         return STATUS_RESOURCE_EXHAUSTED;

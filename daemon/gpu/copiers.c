@@ -5,12 +5,12 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
+#include "daemon/base/thread.h"
 
 #define SPIN_NS UINT64_C(50000)
 
@@ -106,17 +106,12 @@ static void *copier_main(void *argument)
     return NULL;
 }
 
-/* The main thread handles all signals. */
 static bool start_thread(struct copiers *c, uint32_t number)
 {
     struct copier_start *start = fault_here("copiers: thread") ? NULL : malloc(sizeof *start);
     if (!start) return false;
     *start = (struct copier_start){c, number};
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&c->threads[number], NULL, copier_main, start);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = thread_start(&c->threads[number], copier_main, start);
     if (failed) free(start);
     return !failed;
 }

@@ -2,13 +2,13 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "daemon/base/thread.h"
 
 enum { SAMPLE_GAP_S = 1 };
 
@@ -165,15 +165,10 @@ static void *run(void *sensors)
 void sensors_start(const char *library, uint32_t number, struct share *share)
 {
     pthread_t thread;
-    sigset_t all, before;
     struct sensors *s = calloc(1, sizeof *s);
     if (!s) return;
     *s = (struct sensors){.library = library, .number = number, .share = share};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&thread, NULL, run, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed)
+    if (thread_start(&thread, run, s))
         free(s);
     else
         pthread_detach(thread);

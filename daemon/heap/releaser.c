@@ -1,10 +1,10 @@
 #include "daemon/heap/releaser.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/thread.h"
 #include "daemon/heap/areas.h"
 
 #define PIECE_BYTES (UINT64_C(1) << 20) /* some 0.4 ms */
@@ -126,14 +126,8 @@ static void *releaser_main(void *heap)
 
 enum status heap_start_releaser(struct heap *h)
 {
-    /* Only the loop handles signals. */
-    sigset_t all, old;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool failed =
-        fault_here("heap: releaser") || pthread_create(&h->releaser.thread, NULL, releaser_main, h);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (failed) return STATUS_RESOURCE_EXHAUSTED;
+    if (fault_here("heap: releaser") || thread_start(&h->releaser.thread, releaser_main, h))
+        return STATUS_RESOURCE_EXHAUSTED;
     pthread_mutex_lock(&h->lock);
     h->releaser.runs = true;
     pthread_mutex_unlock(&h->lock);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -12,6 +11,7 @@
 #include <microhttpd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/thread.h"
 #include "daemon/http/access.h"
 #include "daemon/http/exchange.h"
 #include "daemon/http/http_page.h"
@@ -133,11 +133,7 @@ static bool start_mhd(struct http *h)
 
 static bool start_thread(struct http *h)
 {
-    sigset_t all, old; /* only the loop handles signals */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    h->running = !fault_here("http: thread") && !pthread_create(&h->thread, NULL, serve, h);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    h->running = !fault_here("http: thread") && !thread_start(&h->thread, serve, h);
     return h->running;
 }
 

@@ -1,8 +1,6 @@
 /* background: a save while the daemon serves. The loop begins it with editions that are pinned, a
  * thread writes them, and the loop takes the end. */
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/base/thread.h"
 #include "daemon/persist/persist_inside.h"
 
 struct background {
@@ -103,12 +102,7 @@ static void *run(void *arg)
 
 static bool start(struct background *b)
 {
-    sigset_t all, before; /* only the loop handles signals */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = fault_here("background: thread") ? EAGAIN : pthread_create(&b->thread, NULL, run, b);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc == 0;
+    return !fault_here("background: thread") && !thread_start(&b->thread, run, b);
 }
 
 static enum status check_wish(const struct persist *p, const struct persist_wish *w,

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +15,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/base/thread.h"
 #include "daemon/persist/journal_inside.h"
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -301,12 +301,7 @@ struct journal_entry *journal_poll(struct journal *j, struct journal_counters *o
 
 static bool start(struct journal *j)
 {
-    sigset_t all, before; /* only the loop handles signals */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = fault_here("journal: thread") ? EAGAIN : pthread_create(&j->thread, NULL, run, j);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc == 0;
+    return !fault_here("journal: thread") && !thread_start(&j->thread, run, j);
 }
 
 static void init(struct journal *j, const struct journal_options *options)

@@ -35,7 +35,6 @@ struct journal_entry {
 
 struct journal_options {
     int folder;
-    const char *path;          /* of it */
     struct journal_head head;  /* of the first file; its salt is set by journal_create */
     void (*wake)(void *owner); /* journal_poll has something; any thread; or NULL */
     void *owner;

@@ -175,7 +175,6 @@ struct journal_reader {
     int fd;
     struct journal_head head;
     uint64_t at, bytes, sequence;
-    bool ended;
     char *room; /* of a record's contents, 64-byte aligned */
     uint64_t room_bytes;
 };
@@ -206,11 +205,6 @@ uint64_t journal_reader_bytes(const struct journal_reader *r)
 uint64_t journal_reader_sequence(const struct journal_reader *r)
 {
     return r->sequence;
-}
-
-bool journal_reader_ended(const struct journal_reader *r)
-{
-    return r->ended;
 }
 
 static enum status refuse_damage(const struct journal_reader *r, uint64_t byte, const char *why,
@@ -359,7 +353,6 @@ enum journal_step journal_reader_next(struct journal_reader *r, struct journal_w
             return JOURNAL_STEP_DAMAGED;
         }
         if (record.bytes) return read_write(r, &record, out, f);
-        r->ended = record.kind == JOURNAL_END;
         r->at += JOURNAL_RECORD_BYTES;
     }
 }

@@ -56,7 +56,6 @@ enum status journaling_start(struct persist *p, struct failure *f)
     if (strcmp(c->persist_journal, "off") == 0) return STATUS_OK;
     struct journal_options options = {
         .folder = p->folder.fd,
-        .path = p->folder.path,
         .head = {.number = end->number + 1,
                  .instance = p->instance,
                  .generation = p->generation,
@@ -96,7 +95,6 @@ void persist_close_journal(struct persist *p, void (*give)(void *owner, struct j
 enum status journaling_begin_save(struct persist *p, const struct save *s, struct failure *f)
 {
     struct journal_turn turn = {s->number, s->about.instance, s->about.generation};
-    p->file_empty = 0;
     if (!p->journal) {
         p->file_turn = turn;
         return STATUS_OK;
@@ -125,7 +123,7 @@ static enum status make_empty(struct persist *p, struct failure *f)
     enum status st = journal_file_make(p->folder.fd, &head, &fd, f);
     if (st) return st;
     close(fd);
-    p->files_from = p->file_empty = p->replayed.number = head.number;
+    p->files_from = p->replayed.number = head.number;
     return STATUS_OK;
 }
 

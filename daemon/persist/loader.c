@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
+#include "daemon/base/thread.h"
 #include "daemon/store/restore.h"
 
 /* ---------------------------------------------------------------- threads */
@@ -69,21 +69,17 @@ static uint32_t wanted_threads(const struct loader *ld)
 /* True if there is at least one. */
 static bool start_threads(struct loader *ld)
 {
-    sigset_t all, before; /* only the loop handles signals */
     uint32_t wanted = wanted_threads(ld);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     while (ld->thread_count < wanted) {
         atomic_fetch_add(&ld->running, 1);
         if (!fault_here("loader: thread") &&
-            pthread_create(&ld->threads[ld->thread_count], NULL, run, ld) == 0) {
+            thread_start(&ld->threads[ld->thread_count], run, ld) == 0) {
             ld->thread_count++;
             continue;
         }
         atomic_fetch_sub(&ld->running, 1);
         break;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ld->thread_count || !wanted;
 }
 

@@ -33,7 +33,6 @@ struct persist {
     struct journal_end replayed;   /* what there was of one, and was replayed */
     bool has_files;                /* of a journal */
     struct journal_turn file_turn; /* where a save without a journal is */
-    uint64_t file_empty;           /* the one that a save made, where no journal is written */
     uint64_t files_from; /* what is needed when the save is on the disk: it and newer ones */
 };
 

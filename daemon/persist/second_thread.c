@@ -1,11 +1,11 @@
 #include "daemon/persist/second_thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/thread.h"
 
 enum { PLACES = 16 };
 
@@ -43,17 +43,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are the loop's. */
-static int start(struct second_thread *t)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&t->thread, NULL, run, t);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
-}
-
 struct second_thread *second_thread_make(second_thread_work work, void *owner)
 {
     struct second_thread *t = fault_here("second thread") ? NULL : calloc(1, sizeof *t);
@@ -63,7 +52,7 @@ struct second_thread *second_thread_make(second_thread_work work, void *owner)
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->given, NULL);
     pthread_cond_init(&t->done, NULL);
-    if (!start(t)) return t;
+    if (!thread_start(&t->thread, run, t)) return t;
     free(t);
     return NULL;
 }

@@ -26,7 +26,6 @@ enum status journal_house_start(struct journal_house *h, bool always, struct fai
 {
     struct journal_options options = {
         .folder = h->folder.fd,
-        .path = h->path,
         .head = {.number = 1, .instance = 77, .generation = 1, .sequence = 1, .always = always},
         .wake = nobody,
     };
