@@ -264,12 +264,24 @@ static double between(double low, double x, double high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* The cell that many octaves from that of v; NULL: there is none. */
+static struct cost_cell *cell_near(struct cost_line *l, const struct view *v, int off)
+{
+    uint32_t octave = v->octave + (uint32_t)off; /* below 0 it wraps around */
+    return octave < COST_SIZES ? &l->cells[octave][v->width] : NULL;
+}
+
+static void move_bias(struct cost_cell *cell, double by)
+{
+    cell->bias = (float)between(-BOUND, cell->bias + by, BOUND);
+}
+
 /* The factor of all work of which int8 is asked. It is known as well after a tenth of the runs that
  * a cell wants, so that it does not follow what is noise. */
 static void learn_screened(struct cost_cell *c, const struct view *v, double part, double clear)
 {
     double gain = v->screened_variance / v->asked * part;
-    c->bias = (float)between(-BOUND, c->bias + gain, BOUND);
+    move_bias(c, gain);
     c->weight += (float)(v->asked * v->asked * clear * DOUBT_SCREENED / DOUBT_CELL);
     if (c->weight > SCREENED_WEIGHT_MAX) c->weight = (float)SCREENED_WEIGHT_MAX;
 }
@@ -280,10 +292,8 @@ static void settle(struct cost_line *l, const struct view *v)
 {
     double part = l->drift * DRIFT_SETTLES;
     for (int off = -CELL_REACH; off <= CELL_REACH; off++) {
-        uint32_t octave = v->octave + (uint32_t)off;
-        if (octave >= COST_SIZES) continue;
-        struct cost_cell *cell = &l->cells[octave][v->width];
-        cell->bias = (float)between(-BOUND, cell->bias + CELL_ALIKE[abs(off)] * part, BOUND);
+        struct cost_cell *cell = cell_near(l, v, off);
+        if (cell) move_bias(cell, CELL_ALIKE[abs(off)] * part);
     }
     l->drift -= (float)part;
 }
@@ -306,13 +316,11 @@ static void line_learn(struct cost_line *l, const struct view *v, double surpris
         l->coefficients[i] *= (double)expf((float)between(-1, along[i] * surprise / all, 1));
     cost_doubt_less(l, along, all);
     for (int off = -CELL_REACH; off <= CELL_REACH; off++) {
-        /* below 0 it wraps around and is out of bounds */
-        uint32_t octave = v->octave + (uint32_t)off;
-        if (octave >= COST_SIZES) continue;
-        struct cost_cell *cell = &l->cells[octave][v->width];
+        struct cost_cell *cell = cell_near(l, v, off);
+        if (!cell) continue;
         double alike = CELL_ALIKE[abs(off)], variance = DOUBT_CELL / (1 + cell->weight);
         double gain = alike * sqrt(v->cell_variance * variance) / all;
-        cell->bias = (float)between(-BOUND, cell->bias + surprise * gain, BOUND);
+        move_bias(cell, surprise * gain);
         cell->weight += (float)(alike * alike * NOISE / noise);
         if (cell->weight > CELL_WEIGHT_MAX) cell->weight = (float)CELL_WEIGHT_MAX;
     }

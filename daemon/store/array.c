@@ -65,3 +65,13 @@ void array_free(void *data, size_t bytes)
     else
         free(data);
 }
+
+enum status array_make_counted(struct outside *count, size_t bytes, size_t beside, void **out)
+{
+    enum status st = outside_count(count, bytes + beside);
+    if (st) return st;
+    *out = array_resize(NULL, 0, bytes);
+    if (*out) return STATUS_OK;
+    outside_end(count);
+    return STATUS_RESOURCE_EXHAUSTED;
+}

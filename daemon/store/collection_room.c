@@ -47,14 +47,13 @@ static enum status segment_begin(const struct edition *e, uint64_t rows_max, str
     s->rows_max = rows_max;
     s->born = e->number;
     s->outside = (struct outside){.heap = c->heap, .owner = c->resident.space->number};
-    enum status st = outside_count(&s->outside, rows_max * COLUMN_BYTES + sizeof *s);
-    if (!st) s->ids = array_resize(NULL, 0, rows_max * COLUMN_BYTES);
-    if (!st && !s->ids) st = STATUS_RESOURCE_EXHAUSTED;
+    void *columns = NULL;
+    enum status st = array_make_counted(&s->outside, rows_max * COLUMN_BYTES, sizeof *s, &columns);
     if (st) {
-        outside_end(&s->outside);
         free(s);
         return st;
     }
+    s->ids = columns;
     s->norms = (float *)(s->ids + rows_max);
     *out = s;
     return STATUS_OK;

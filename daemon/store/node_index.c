@@ -40,16 +40,16 @@ enum status node_index_make(struct heap *heap, uint32_t owner, uint64_t nodes,
     if (!x) return STATUS_RESOURCE_EXHAUSTED;
     x->slot_count = id_index_slots(nodes);
     x->outside = (struct outside){.heap = heap, .owner = owner};
-    enum status st = outside_count(&x->outside, x->slot_count * sizeof *x->slots + sizeof *x);
-    if (!st) x->slots = array_resize(NULL, 0, x->slot_count * sizeof *x->slots);
-    if (!st && !x->slots) st = STATUS_RESOURCE_EXHAUSTED;
+    void *slots = NULL;
+    enum status st =
+        array_make_counted(&x->outside, x->slot_count * sizeof *x->slots, sizeof *x, &slots);
     if (st) {
-        outside_end(&x->outside);
         free(x);
-    } else {
-        *out = x;
+        return st;
     }
-    return st;
+    x->slots = slots;
+    *out = x;
+    return STATUS_OK;
 }
 
 void node_index_free(struct node_index *x)

@@ -39,16 +39,16 @@ enum status row_index_make(struct heap *heap, uint32_t owner, uint64_t rows, str
     if (!x) return STATUS_RESOURCE_EXHAUSTED;
     x->slot_count = id_index_slots(rows);
     x->outside = (struct outside){.heap = heap, .owner = owner};
-    enum status st = outside_count(&x->outside, x->slot_count * sizeof *x->slots + sizeof *x);
-    if (!st) x->slots = array_resize(NULL, 0, x->slot_count * sizeof *x->slots);
-    if (!st && !x->slots) st = STATUS_RESOURCE_EXHAUSTED;
+    void *slots = NULL;
+    enum status st =
+        array_make_counted(&x->outside, x->slot_count * sizeof *x->slots, sizeof *x, &slots);
     if (st) {
-        outside_end(&x->outside);
         free(x);
-    } else {
-        *out = x;
+        return st;
     }
-    return st;
+    x->slots = slots;
+    *out = x;
+    return STATUS_OK;
 }
 
 void row_index_free(struct row_index *x)
