@@ -12,7 +12,9 @@
 
 void persist_house_folder(char path[64])
 {
-    strcpy(path, "/tmp/engram-persist-XXXXXX");
+    const char *where = getenv("TMPDIR"); /* /dev/shm: long campaigns wait for no disk */
+    bool fits = where && strlen(where) < 32;
+    snprintf(path, 64, "%s/engram-persist-XXXXXX", fits ? where : "/tmp");
     cr_assert_not_null(mkdtemp(path));
 }
 

@@ -402,14 +402,14 @@ Test(damage, a_start_stops_or_salvages)
 }
 
 /* One byte changed, or a cut, anywhere in any file: a start finds it, and a salvage has exactly the
- * objects whose files are whole. ENGRAM_DAMAGE_TRIALS: how many. */
+ * objects whose files are whole. ENGRAM_DAMAGE_TRIALS: how many; ENGRAM_DAMAGE_SEED: of which. */
 Test(damage, wherever_it_is_it_is_found_and_the_rest_salvaged)
 {
     struct scene s;
     char path[64];
-    uint64_t objects, state = 7;
+    const char *asked = getenv("ENGRAM_DAMAGE_TRIALS"), *seed = getenv("ENGRAM_DAMAGE_SEED");
+    uint64_t objects, state = seed ? strtoull(seed, NULL, 10) : 7;
     struct failure f;
-    const char *asked = getenv("ENGRAM_DAMAGE_TRIALS");
     uint32_t trials = asked ? (uint32_t)strtoul(asked, NULL, 10) : 60;
     open_scene(&s);
     strcpy(path, s.path);
