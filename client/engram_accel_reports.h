@@ -174,6 +174,38 @@ typedef struct ea_collection_screens {
     char name[65];
     ea_screens cpu, gpu;
 } ea_collection_screens;
+typedef enum ea_journal_mode {
+    EA_JOURNAL_OFF = 0,
+    EA_JOURNAL_SECOND = 1,
+    EA_JOURNAL_ALWAYS = 2
+} ea_journal_mode;
+typedef enum ea_journal_state {
+    EA_JOURNAL_NONE = 0,
+    EA_JOURNAL_SOUND = 1,
+    EA_JOURNAL_NO_ROOM = 2, /* writes are refused until the disk has room, */
+    EA_JOURNAL_FAILED = 3   /* or until a snapshot is saved */
+} ea_journal_state;
+/* The journal of writes (persist.journal). */
+typedef struct ea_journal_stats {
+    ea_journal_mode mode;
+    ea_journal_state state;
+    char why[160];              /* it is not sound; only root and the daemon's user are told */
+    uint64_t files, file_bytes; /* file_bytes: since the last snapshot */
+    uint64_t records, bytes;    /* written since the daemon began */
+    uint64_t syncs, group_last; /* group_last: records that the last sync was for */
+    uint64_t queued_bytes;      /* not written yet */
+    uint64_t lag_ns;            /* for how long the oldest write not synced has been done */
+} ea_journal_stats;
+/* Snapshots in persist.dir. */
+typedef struct ea_snapshot_stats {
+    uint64_t number, age_ns, bytes;                 /* of the newest; number 0: there is none */
+    uint64_t duration_ns;                           /* of the last save that ended well */
+    uint64_t done, failed, given_up, written_bytes; /* since the daemon began */
+    uint64_t lag_ns;   /* since when there may be something that the newest does not have */
+    uint64_t every_ns; /* persist.every_s; 0: only if asked */
+    bool failing;      /* the last one failed */
+    char error[224];   /* why; only root and the daemon's user are told */
+} ea_snapshot_stats;
 typedef struct ea_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
@@ -205,6 +237,9 @@ typedef struct ea_stats {
     ea_collection_screens screens[EA_SCREENS_MAX];
     /* How often the daemon's file was read again (ea_config_reload, SIGHUP), and refused. */
     uint64_t config_reloads, config_reloads_refused;
+    /* What is kept on the disk; without persist.dir all of it is 0. */
+    ea_journal_stats journal;
+    ea_snapshot_stats snapshots;
 } ea_stats;
 EA_API ea_status ea_get_stats(ea_client *c, ea_stats *out);
 EA_API ea_status ea_get_stats_send(ea_client *c, const ea_send_options *how,

@@ -250,6 +250,41 @@ static uint32_t take_screens(const engram_accel_v1_CollectionScreens *m, uint32_
     return count;
 }
 
+static void take_kept(const engram_accel_v1_StatsReply *m, ea_stats *out)
+{
+    const engram_accel_v1_JournalStats *j = &m->journal;
+    const engram_accel_v1_SnapshotStats *s = &m->snapshots;
+    out->journal = (ea_journal_stats){
+        .mode = (ea_journal_mode)j->mode,
+        .state = (ea_journal_state)j->state,
+        .files = j->files,
+        .file_bytes = j->file_bytes,
+        .records = j->records,
+        .bytes = j->bytes,
+        .syncs = j->syncs,
+        .group_last = j->group_records,
+        .queued_bytes = j->queued_bytes,
+        .lag_ns = j->lag_ns,
+    };
+    out->snapshots = (ea_snapshot_stats){
+        .number = s->number,
+        .age_ns = s->age_ns,
+        .bytes = s->bytes,
+        .duration_ns = s->duration_ns,
+        .done = s->done,
+        .failed = s->failed,
+        .given_up = s->given_up,
+        .written_bytes = s->written_bytes,
+        .lag_ns = s->lag_ns,
+        .every_ns = s->every_ns,
+        .failing = s->failing,
+    };
+    memcpy(out->journal.why, j->why, sizeof out->journal.why);
+    memcpy(out->snapshots.error, s->error, sizeof out->snapshots.error);
+    ea_text_plain(out->journal.why);
+    ea_text_plain(out->snapshots.error);
+}
+
 void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
 {
     *out = (ea_stats){
@@ -296,6 +331,7 @@ void ea_report_stats(const engram_accel_v1_StatsReply *m, ea_stats *out)
     ea_report_space(&m->space, &out->space);
     take_scheduler(m, out);
     take_peers(m, out);
+    take_kept(m, out);
     out->screens_left_out = m->screens_left_out;
     out->screens_count = take_screens(m->screens, m->screens_count, out->screens);
 }

@@ -24,10 +24,12 @@
 
 /* ---------------------------------------------------------------- what the loop is told */
 
-static void tell(struct journal *j, struct journal_entry *done)
+/* rest: what was taken, and is not written yet. */
+static void tell(struct journal *j, struct journal_entry *done, const struct journal_entry *rest)
 {
     struct journal_file *file = &j->file;
     pthread_mutex_lock(&j->lock);
+    if (!rest) rest = j->head;
     if (done) {
         *j->done_tail = done;
         while (done->next)
@@ -44,7 +46,8 @@ static void tell(struct journal *j, struct journal_entry *done)
         c->written = file->sequence;
         c->synced = file->synced_sequence;
     }
-    c->oldest_ns = file->oldest_ns;
+    c->files = file->head.number + 1 - j->first_file;
+    c->oldest_ns = file->oldest_ns ? file->oldest_ns : rest ? rest->added_ns : 0;
     pthread_mutex_unlock(&j->lock);
     if (j->options.wake) j->options.wake(j->options.owner);
 }
@@ -136,13 +139,14 @@ static void fail(struct journal *j, enum journal_health health, const struct fai
 {
     if (health == JOURNAL_FAILED) j->health = health;
     set_health(j, health, why);
-    tell(j, NULL);
+    tell(j, NULL, NULL);
 }
 
 static void write_entry(struct journal *j, const struct journal_entry *e)
 {
     struct failure why = {0};
     bool waited = false;
+    if (!j->file.oldest_ns) j->file.oldest_ns = e->added_ns; /* also while it waits for room */
     if (e->lost && j->health == JOURNAL_SOUND) {
         failure_set(&why, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a record");
         fail(j, JOURNAL_FAILED, &why);
@@ -181,7 +185,7 @@ static void write_all(struct journal *j, struct journal_entry *all)
         all = last->next;
         last->next = NULL;
         if (j->file.head.always) sync_now(j);
-        tell(j, first);
+        tell(j, first, all);
     }
 }
 
@@ -189,10 +193,11 @@ static void write_all(struct journal *j, struct journal_entry *all)
 static void snapshot_done(struct journal *j, uint64_t before)
 {
     journal_file_prune(j->options.folder, before);
+    if (before > j->first_file) j->first_file = before;
     j->file.bytes_since = j->file.at;
     if (j->health == JOURNAL_SOUND && j->told.health == JOURNAL_FAILED)
         set_health(j, JOURNAL_SOUND, NULL);
-    tell(j, NULL);
+    tell(j, NULL, NULL);
 }
 
 static void *run(void *arg)
@@ -208,12 +213,12 @@ static void *run(void *arg)
         if (due_ns && (stop || clock_now_ns() >= due_ns)) {
             j->file.sync_due_ns = 0;
             sync_now(j);
-            tell(j, NULL);
+            tell(j, NULL, NULL);
         }
         if (stop && !all) break;
     }
     if (j->health == JOURNAL_SOUND) journal_file_end(&j->file);
-    tell(j, NULL);
+    tell(j, NULL, NULL);
     return NULL;
 }
 
@@ -230,6 +235,7 @@ uint64_t journal_add(struct journal *j, struct journal_entry *e)
     j->tail = &e->next;
     uint64_t number = e->begins_file ? j->told.added : ++j->told.added;
     j->turns_added += e->begins_file;
+    if (!e->begins_file && !j->told.oldest_ns) j->told.oldest_ns = e->added_ns;
     if (idle || e->begins_file) pthread_cond_signal(&j->wanted);
     pthread_mutex_unlock(&j->lock);
     return number;
@@ -280,7 +286,6 @@ struct journal_entry *journal_poll(struct journal *j, struct journal_counters *o
     j->done = NULL;
     j->done_tail = &j->done;
     *out = j->told;
-    if (!out->oldest_ns && j->head) out->oldest_ns = j->head->added_ns;
     pthread_mutex_unlock(&j->lock);
     for (struct journal_entry *next; all; all = next) {
         next = all->next;
@@ -318,6 +323,8 @@ static void init(struct journal *j, const struct journal_options *options)
     j->tail = &j->head;
     j->done_tail = &j->done;
     j->number = options->head.number;
+    j->first_file = j->number - options->files_before;
+    j->told.files = options->files_before + 1;
     j->told.added = j->told.written = j->told.synced = options->head.sequence - 1;
 }
 

@@ -36,6 +36,7 @@ struct journal_entry {
 struct journal_options {
     int folder;
     struct journal_head head;  /* of the first file; its salt is set by journal_create */
+    uint64_t files_before;     /* that are kept, with the numbers before it */
     void (*wake)(void *owner); /* journal_poll has something; any thread; or NULL */
     void *owner;
 };
@@ -56,6 +57,7 @@ struct journal_counters {
     uint64_t queued_bytes; /* not written yet */
     uint64_t oldest_ns;    /* when the oldest record was added that is not synced; 0: none */
     uint64_t file_bytes;   /* of all files since the last snapshot */
+    uint64_t files;        /* in the folder */
 };
 
 /* Makes the first file, and starts the thread. */

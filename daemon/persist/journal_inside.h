@@ -52,6 +52,7 @@ struct journal {
 
     uint64_t retry_ns;            /* how long it waits for room; tests wait longer */
     struct journal_file file;     /* the thread's */
+    uint64_t first_file;          /* likewise: the oldest that is kept */
     enum journal_health health;   /* likewise: of the file; what is told may be worse */
     uint64_t turns_asked, number; /* the loop's; the first is read while it waits for the thread */
     uint64_t queued_bytes;        /* likewise */

@@ -232,7 +232,6 @@ enum status journal_file_write(struct journal_file *file, const struct journal_e
     file->bytes_since += bytes;
     file->records++;
     file->sequence++;
-    if (!file->oldest_ns) file->oldest_ns = e->added_ns;
     if (!file->head.always && !file->sync_due_ns) file->sync_due_ns = clock_now_ns() + SECOND_NS;
     begin_early(file);
     return STATUS_OK;

@@ -61,6 +61,7 @@ enum status journaling_start(struct persist *p, struct failure *f)
                  .generation = p->generation,
                  .sequence = end->files ? end->sequence : 1,
                  .always = strcmp(c->persist_journal, "always") == 0},
+        .files_before = end->files,
         .wake = p->options.wake,
         .owner = p->options.owner,
     };

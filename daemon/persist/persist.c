@@ -79,6 +79,13 @@ const struct manifest *persist_last(const struct persist *p)
     return p->linkable ? &p->last : &none;
 }
 
+void persist_newest(const struct persist *p, struct persist_newest *out)
+{
+    *out = (struct persist_newest){.number = p->number, .saved_s = p->last.saved_s};
+    for (uint64_t i = 0; i < p->last.object_count; i++)
+        out->bytes += snapshot_object_bytes(&p->last.objects[i]);
+}
+
 bool persist_keeps(const struct persist *p)
 {
     return p->folder.fd >= 0;

@@ -76,6 +76,11 @@ void persist_load_seen(const struct persist *p, struct load_seen *out);
 /* What was loaded or saved there last; its objects may have been left out by a salvage: no objects,
  * then. */
 const struct manifest *persist_last(const struct persist *p);
+/* The newest snapshot in persist.dir; number 0: there is none that it knows of. */
+struct persist_newest {
+    uint64_t number, saved_s, bytes; /* saved_s: when it began, in seconds since 1970 */
+};
+void persist_newest(const struct persist *p, struct persist_newest *out);
 /* True if there is a folder (persist.dir). */
 bool persist_keeps(const struct persist *p);
 /* The journal of what is written from now on; NULL: there is none (persist.journal). */

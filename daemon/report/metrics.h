@@ -51,7 +51,8 @@ struct metrics_view {
     uint32_t workers;
     bool observed;
     uint64_t shadow_bytes, reloads, reloads_refused;
-    struct journal_seen journal;
+    struct wire_journal journal;     /* without its text, */
+    struct wire_snapshots snapshots; /* as these: it is another thread that renders */
     struct screen_counts screens[SCREENS];
     struct metrics_space spaces[METRICS_SPACES_MAX + 1]; /* [0]: the others */
 };
@@ -65,8 +66,10 @@ void metrics_look(const struct report_sources *from, const struct spaces_counted
 bool metrics_render(const struct metrics_view *v, struct metrics_text *out);
 /* Appends what NVML says of the cards: families with a card that has it. */
 void metrics_render_sensors(const struct metrics_view *v, struct metrics_text *out);
-/* Appends pools of memory, rows in int8, the journal, reloads, lines of the log that were lost. */
+/* Appends pools of memory, rows in int8, reloads, lines of the log that were lost. */
 void metrics_render_memory(const struct metrics_view *v, struct metrics_text *out);
+/* Appends what is on the disk: snapshots and the journal. */
+void metrics_render_kept(const struct metrics_view *v, struct metrics_text *out);
 /* Appends what the system says of this process. */
 void metrics_render_process(struct metrics_text *out);
 

@@ -110,6 +110,8 @@ void metrics_look(const struct report_sources *from, const struct spaces_counted
     out->slow = from->slow;
     out->reloads = from->reloads ? from->reloads->taken : 0;
     out->journal = from->journal;
+    out->snapshots = from->snapshots;
+    out->journal.why = out->snapshots.error = NULL;
     out->reloads_refused = from->reloads ? from->reloads->refused : 0;
     out->shadow_bytes = shadows_bytes(store_shadows(store));
     for (int where = 0; where < SCREENS; where++)

@@ -91,36 +91,11 @@ static void render_screens(const struct metrics_view *v, struct metrics_text *t)
     }
 }
 
-static void counter(struct metrics_text *t, const char *name, uint64_t value, const char *help)
-{
-    metrics_text_family(t, name, "counter", help);
-    metrics_text_count(t, NULL, value);
-}
-
-static void render_journal(const struct journal_seen *j, struct metrics_text *t)
-{
-    gauge(t, "engram_accel_journal_refusing", j->refusing,
-          "1: writes are refused, since the journal cannot be written.");
-    counter(t, "engram_accel_journal_records_total", j->records, "Writes that the journal has.");
-    counter(t, "engram_accel_journal_bytes_total", j->bytes, "Bytes written to the journal.");
-    counter(t, "engram_accel_journal_syncs_total", j->syncs, "Syncs of the journal.");
-    gauge(t, "engram_accel_journal_group_records", j->group_last,
-          "Writes that the last sync was for.");
-    gauge(t, "engram_accel_journal_file_bytes", j->file_bytes,
-          "Bytes of the journal since the last snapshot.");
-    gauge(t, "engram_accel_journal_queued_bytes", j->queued_bytes,
-          "Bytes on their way to the journal.");
-    metrics_text_family(t, "engram_accel_journal_lag_seconds", "gauge",
-                        "For how long the oldest write that is not synced has been done.");
-    metrics_text_seconds(t, NULL, j->lag_ns);
-}
-
 void metrics_render_memory(const struct metrics_view *v, struct metrics_text *out)
 {
     render_heap(v, out);
     render_slabs(v, out);
     render_screens(v, out);
-    if (v->journal.on) render_journal(&v->journal, out);
     metrics_text_family(out, "engram_accel_config_reloads_total", "counter",
                         "Times that the settings' file was read again.");
     metrics_text_count(out, "result=\"taken\"", v->reloads);

@@ -313,5 +313,6 @@ bool metrics_render(const struct metrics_view *v, struct metrics_text *out)
     render_cards(v, out);
     metrics_render_sensors(v, out);
     metrics_render_memory(v, out);
+    metrics_render_kept(v, out);
     return !out->failed;
 }

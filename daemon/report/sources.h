@@ -13,12 +13,6 @@
 #include "daemon/wire/report.h"
 #include "kernels/vectors.h"
 
-/* The journal of writes (persist.journal). */
-struct journal_seen {
-    bool on, refusing; /* there is one; it cannot be written */
-    uint64_t records, bytes, syncs, group_last, file_bytes, queued_bytes, lag_ns;
-};
-
 struct report_sources {
     struct heap *heap;
     const struct vector_kernels *kernels;
@@ -37,7 +31,8 @@ struct report_sources {
     uint64_t slow;           /* requests that took long, so far */
     uint64_t instance, started_ns, now_ns;
     struct wire_limits limits;
-    struct journal_seen journal;
+    struct wire_journal journal;
+    struct wire_snapshots snapshots;
 };
 
 #endif

@@ -80,6 +80,14 @@ static void count_residents(const struct backend *gpu, struct space *space, stru
     out->vram_bytes = gpu ? replicas_space_bytes(gpu, space) : 0;
 }
 
+/* Texts that name files are the operator's. */
+static void tell_kept(const struct report_sources *from, struct wire_stats *out)
+{
+    out->journal = from->journal;
+    out->snapshots = from->snapshots;
+    if (!from->asking->is_operator) out->journal.why = out->snapshots.error = NULL;
+}
+
 void stats_report(const struct report_sources *from, struct space *space, struct wire_stats *out)
 {
     struct cards_seen seen;
@@ -92,4 +100,5 @@ void stats_report(const struct report_sources *from, struct space *space, struct
     scheduler_report_space(space, heap_owner_bytes(from->heap, space->number), &out->space);
     scheduler_report_counters(from->scheduler, from->stats, &out->scheduler);
     scheduler_report_pressure(from->scheduler, from->stats, &seen, out);
+    tell_kept(from, out);
 }

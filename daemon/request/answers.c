@@ -20,6 +20,7 @@
 #include "daemon/request/expects.h"
 #include "daemon/request/jobs.h"
 #include "daemon/request/journals.h"
+#include "daemon/request/saves_count.h"
 #include "daemon/request/loads.h"
 #include "daemon/request/quotas.h"
 #include "daemon/request/records.h"
@@ -155,6 +156,7 @@ static struct report_sources sources_of(const struct pipeline *p)
         .now_ns = clock_read_ns(p->clock),
         .limits = limits_of(p),
         .journal = journals_seen(p, clock_read_ns(p->clock)),
+        .snapshots = saves_seen(p, clock_read_ns(p->clock)),
     };
 }
 

@@ -100,12 +100,25 @@ enum status pipeline_know_token(void *owner, const struct journal_write *w, cons
     return st ? failure_set(f, st, DETAIL_MEMORY, "no memory for a token") : STATUS_OK;
 }
 
-struct journal_seen journals_seen(const struct pipeline *p, uint64_t now_ns)
+static enum wire_journal_state state_of(enum journal_health health)
+{
+    switch (health) {
+    case JOURNAL_SOUND: return WIRE_JOURNAL_SOUND;
+    case JOURNAL_NO_ROOM: return WIRE_NO_ROOM;
+    case JOURNAL_FAILED: return WIRE_FAILED;
+    }
+    return WIRE_JOURNAL_NONE;
+}
+
+struct wire_journal journals_seen(const struct pipeline *p, uint64_t now_ns)
 {
     const struct journal_counters *c = &p->journals.now;
-    return (struct journal_seen){
-        .on = p->journals.journal != NULL,
-        .refusing = c->health != JOURNAL_SOUND,
+    if (!p->journals.journal) return (struct wire_journal){0};
+    return (struct wire_journal){
+        .mode = p->journals.always ? WIRE_JOURNAL_ALWAYS : WIRE_JOURNAL_SECOND,
+        .state = state_of(c->health),
+        .why = c->why,
+        .files = c->files,
         .records = c->records,
         .bytes = c->bytes,
         .syncs = c->syncs,

@@ -14,7 +14,7 @@ void journals_open(struct pipeline *p, struct journal *journal);
 /* Sends the replies to what is on the disk now. */
 void journals_poll(struct pipeline *p);
 /* For reports. */
-struct journal_seen journals_seen(const struct pipeline *p, uint64_t now_ns);
+struct wire_journal journals_seen(const struct pipeline *p, uint64_t now_ns);
 /* True: only a snapshot of everything lets writes go on, or the journal is as long as it may be. */
 bool journals_want_save(const struct pipeline *p);
 /* Everything that was added is written, and the journal ended; no reply waits any more. */

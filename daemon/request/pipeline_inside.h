@@ -93,6 +93,14 @@ struct save_pin {
     uint64_t version, lent_bytes;
 };
 
+/* Of saves of everything, in persist.dir. */
+struct saves_counted {
+    uint64_t done, failed, given_up, written_bytes, duration_ns;
+    bool failing; /* the last one failed, as error says */
+    char error[224];
+    uint64_t current_ns; /* the last snapshot had everything then */
+};
+
 enum saves_phase { SAVES_IDLE, SAVES_CALMING, SAVES_WRITING };
 
 struct saves {
@@ -110,6 +118,8 @@ struct saves {
     uint64_t calm_ns, again_ns, ended_ns, look_ns;
     uint64_t now, saved; /* what there was when it began; when the last snapshot of all did */
     uint64_t version;    /* the last, when it began */
+    uint64_t began_ns;
+    struct saves_counted counted;
 };
 
 /* Writes on their way to the disk. */

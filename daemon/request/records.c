@@ -240,6 +240,7 @@ static void add(struct pipeline *p, struct job *j)
     struct write_record *r = j->record;
     j->record = NULL;
     j->recorded = p->journals.added = journal_add(p->journals.journal, &r->entry);
+    if (!p->journals.now.oldest_ns) p->journals.now.oldest_ns = r->entry.added_ns;
 }
 
 static enum object_kind object_kind_of(const struct resident *r)

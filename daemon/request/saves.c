@@ -11,6 +11,7 @@
 #include "daemon/request/line.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/save_pins.h"
+#include "daemon/request/saves_count.h"
 #include "daemon/request/saved_tokens.h"
 #include "daemon/request/turnstiles.h"
 #include "daemon/store/restore.h"
@@ -175,6 +176,7 @@ static enum status begin(struct pipeline *p, const struct job *j, struct failure
     if (!st) {
         s->now = state;
         s->version = store_last_version(p->store);
+        s->began_ns = clock_read_ns(p->clock);
         return STATUS_OK;
     }
     free(wish.items);
@@ -234,6 +236,7 @@ static void try_to_begin(struct pipeline *p, uint64_t now_ns)
         return;
     }
     store_calm(p->store, true);
+    s->for_all = !first || is_plain(first);
     enum status st = begin(p, first, &why);
     if (st == STATUS_UNAVAILABLE && now_ns - s->calm_ns < CALM_NS) {
         s->again_ns = now_ns + CALM_GAP_NS;
@@ -241,13 +244,13 @@ static void try_to_begin(struct pipeline *p, uint64_t now_ns)
     }
     if (st) {
         if (st == STATUS_UNAVAILABLE) why.retry_after_ms = RETRY_SAVE_MS;
+        saves_count(s, NULL, &why, p->draining, now_ns);
         end(p, &why, now_ns);
         return;
     }
     store_calm(p->store, false);
     s->phase = SAVES_WRITING;
     steer(p);
-    s->for_all = !first || is_plain(first);
     for (struct job *j = first; j; j = j->next) {
         if (j->state == JOB_RUNNING) continue;
         job_move(j, JOB_QUEUED);
@@ -334,8 +337,10 @@ static void take_end(struct pipeline *p, const struct persist_report *r, uint64_
     struct failure why = r->failure;
     save_pins_leave_all(p);
     feed(p, now_ns);
-    if (begins_again(p, r, now_ns)) return;
-    say_why(p, &why);
+    bool again = begins_again(p, r, now_ns);
+    if (!again) say_why(p, &why);
+    saves_count(s, r, &why, p->draining, now_ns);
+    if (again) return;
     if (!why.code && s->for_all && r->number) s->saved = s->now;
     for (struct job *j; !why.code && (j = queue_pop(&s->served));)
         answer(p, j, r);
@@ -351,7 +356,9 @@ static bool is_due(struct pipeline *p, uint64_t now_ns)
     if (journals_want_save(p)) return now_ns - s->ended_ns >= JOURNAL_GAP_NS;
     if (!every_ns || now_ns - s->ended_ns < every_ns || now_ns < s->look_ns) return false;
     s->look_ns = now_ns + SECOND_NS;
-    return state_now(p) != s->saved;
+    bool changed = state_now(p) != s->saved;
+    if (!changed) s->counted.current_ns = now_ns;
+    return changed;
 }
 
 static void look_at_idle(struct pipeline *p, uint64_t now_ns)
@@ -446,7 +453,7 @@ void pipeline_set_persist(struct pipeline *p, struct persist *persist)
 {
     p->saves.persist = persist;
     p->saves.saved = state_loaded(persist_last(persist));
-    p->saves.ended_ns = clock_read_ns(p->clock);
+    p->saves.ended_ns = p->saves.counted.current_ns = clock_read_ns(p->clock);
     if (persist_keeps(persist))
         p->state = (struct state_name){persist_instance(persist), persist_generation(persist), 0};
     journals_open(p, persist_journal(persist));

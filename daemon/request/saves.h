@@ -25,5 +25,4 @@ bool saves_make_room(struct pipeline *p, struct job *j);
 void saves_drain(struct pipeline *p);
 /* The same, and waits for the thread. */
 void saves_abandon(struct pipeline *p);
-
 #endif

@@ -14,7 +14,7 @@
 
 /* Enough for any reply's header and padded message. */
 enum {
-    ENCODE_BYTES_MAX = 18432,
+    ENCODE_BYTES_MAX = 19456,
     ENCODE_RESULT_BYTES_MAX = 1024, /* for encode_result */
     ENCODE_ERROR_BYTES_MAX = 512,   /* for encode_error */
     ENCODE_PING_BYTES = 64,         /* the exact size of encode_ping */

@@ -29,5 +29,7 @@ engram_accel_v1_CollectionScreens encode_screens(const struct screen_counts coun
 
 /* What a space uses; in encode_reports.c. */
 engram_accel_v1_SpaceStats encode_space_stats(const struct wire_space_stats *s);
+/* What Stats says of what is kept on the disk; in encode_kept.c. */
+void encode_kept(const struct wire_stats *s, engram_accel_v1_StatsReply *m);
 
 #endif

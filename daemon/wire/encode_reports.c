@@ -305,6 +305,7 @@ size_t encode_stats(uint64_t request_id, const struct wire_stats *s, void *buffe
     fill_gpus_and_routes(&m, s);
     fill_scheduler(&m, s);
     fill_peers(&m, s);
+    encode_kept(s, &m);
     m.screens_left_out = s->screens_left_out;
     m.screens_count = fill_screens(s->screens, s->screen_count, m.screens, COUNT(m.screens));
     struct frame_header h = {.kind = OPERATION_STATS, .request_id = request_id};

@@ -111,6 +111,23 @@ struct wire_saved {
     uint64_t number, objects, bytes, linked_bytes, free_bytes, version;
 };
 
+/* As numbered on the wire. */
+enum wire_journal_mode { WIRE_JOURNAL_OFF, WIRE_JOURNAL_SECOND, WIRE_JOURNAL_ALWAYS };
+enum wire_journal_state { WIRE_JOURNAL_NONE, WIRE_JOURNAL_SOUND, WIRE_NO_ROOM, WIRE_FAILED };
+struct wire_journal {
+    enum wire_journal_mode mode;
+    enum wire_journal_state state; /* NONE: there is no journal */
+    const char *why;
+    uint64_t files, file_bytes, records, bytes, syncs, group_last, queued_bytes, lag_ns;
+};
+struct wire_snapshots {
+    bool kept;                /* there is a folder (persist.dir) */
+    uint64_t number, saved_s; /* of the newest; when it began, in seconds since 1970; 0: none */
+    uint64_t age_ns, bytes, duration_ns, done, failed, given_up, written_bytes, lag_ns, every_ns;
+    bool failing;
+    const char *error;
+};
+
 struct wire_stats {
     uint64_t connections_open, connections_total, connections_refused, connections_dropped;
     uint64_t requests_total, errors_total, cancelled_total, deadline_exceeded_total;
@@ -131,6 +148,8 @@ struct wire_stats {
     struct wire_peer_stats peers[WIRE_PEERS_MAX];
     uint32_t screen_count, screens_left_out;
     struct wire_screens screens[WIRE_SCREENS_MAX];
+    struct wire_journal journal;
+    struct wire_snapshots snapshots;
 };
 
 struct wire_backend_cost {

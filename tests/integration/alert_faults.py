@@ -106,12 +106,18 @@ def crowd(d, _):
             s.close()
 
 
+def rows_of_zeros(d, count):
+    path = d.folder + "/rows.npy"
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 1024)}" % count
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\1\0v\0" + (header.ljust(117) + "\n").encode() +
+                bytes(count * 1024 * 4))
+    return path
+
+
 def full_memory(d, _):
     """Collections of 512 KiB, until there is no memory for another."""
-    path = d.folder + "/rows.npy"
-    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (128, 1024)}"
-    with open(path, "wb") as f:
-        f.write(b"\x93NUMPY\1\0v\0" + (header.ljust(117) + "\n").encode() + bytes(128 * 1024 * 4))
+    path = rows_of_zeros(d, 128)
     for i in itertools.count():
         d.tool_any("load", "rows%d" % i, path, "--create", "--metric", "dot")
         if i % 10 == 0:
@@ -192,6 +198,14 @@ def failing_disk(d, seen):
         yield
 
 
+def slow_disk(d, _):
+    """A snapshot of 64 MiB at 1 MiB a second, where there is to be one each second."""
+    rows_of_zeros(d, 16384)
+    d.tool("load", "rows", d.folder + "/rows.npy", "--create", "--metric", "dot")
+    while True:
+        yield
+
+
 FAULTS = {
     "requests": Fault(wrong_requests, ("EngramAccelErrors", "EngramAccelRefusing"),
                       "spaces.beta.queue=1", "gpu.job_ms=600000", sim="run_us=100000"),
@@ -207,7 +221,10 @@ FAULTS = {
     "killed": Fault(killed, ("EngramAccelGpuRestarts", "EngramAccelDown",
                              "EngramAccelRestarting"), sim=""),
     "small": Fault(small_card, ("EngramAccelEvictions",), "screen.memory=off", sim="vram_mib=16"),
-    "disk": Fault(failing_disk, ("EngramAccelJournalRefusing",), *JOURNAL),
+    "disk": Fault(failing_disk, ("EngramAccelJournalRefusing", "EngramAccelSnapshotsFail"),
+                  *JOURNAL),
+    "late": Fault(slow_disk, ("EngramAccelSnapshotsLate",), "persist.dir=FOLDER/data",
+                  "persist.every_s=1", "persist.mib_per_s=1"),
     "sick": Fault(sick_card, ("EngramAccelGpuHot", "EngramAccelGpuSlowed",
                               "EngramAccelGpuMemoryErrors"), sim=""),
     "short": Fault(short_card, ("EngramAccelVramPressure",), "gpu.job_ms=600000",

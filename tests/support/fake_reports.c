@@ -55,6 +55,12 @@ const struct wire_stats fake_stats = {
     .peer_count = 2,
     .peers = {{"uid 7", true, 1, 2, 3, 4, 5, 6, 7, 8}, {"uid\033[31m 8", false, 9, 0}},
     .peers_left_out = 3,
+    .journal = {.mode = WIRE_JOURNAL_ALWAYS,
+                .state = WIRE_NO_ROOM,
+                .why = "journal-7: \033[31mfull",
+                .files = 21,
+                .lag_ns = 22},
+    .snapshots = {.kept = true, .number = 23, .age_ns = 24, .failing = true, .error = "a\033b"},
 };
 
 /* What a daemon could send: names that nobody knows among what is right. */

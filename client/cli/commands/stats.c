@@ -1,6 +1,7 @@
 /* stats: what the daemon has done since it started. */
 #include "client/cli/commands/commands.h"
 #include "client/cli/text/format.h"
+#include "client/cli/text/kept.h"
 #include "client/cli/text/screens.h"
 #include "client/cli/text/sensors.h"
 
@@ -238,6 +239,7 @@ static void stats_print(const ea_stats *s)
     space_print(&s->space);
     scheduler_print(&s->scheduler);
     pressure_print(&s->pressure);
+    kept_print(&s->snapshots, &s->journal);
     for (uint32_t i = 0; i < s->gpu_count; i++)
         gpu_print(&s->gpus[i]);
     operations_print(s);
@@ -424,6 +426,7 @@ static void stats_print_json(const ea_stats *s)
     scheduler_print_json(&j, s);
     peers_print_json(&j, s);
     screens_json(&j, s->screens, s->screens_count, s->screens_left_out);
+    kept_json(&j, &s->snapshots, &s->journal);
     json_end(&j);
 }
 
@@ -446,7 +449,8 @@ const struct command command_stats = {
     "stats",
     "what the daemon has done since it started",
     "",
-    "Print counters, memory, GPUs, the time each operation took, and where requests ran and why.",
+    "Print counters, memory, snapshots and the journal, GPUs, the time each operation took, and "
+    "where requests ran and why.",
     NULL,
     NULL,
     stats_run};

@@ -72,6 +72,11 @@ Test(client, daemon_calls)
     cr_assert_eq(stats.requests_total, 5);
     cr_assert(stats.graphs == 2 && stats.graph_nodes == 30);
     cr_assert(stats.graph_edges == 40 && stats.graph_bytes == 5000);
+    cr_assert(stats.journal.mode == EA_JOURNAL_ALWAYS && stats.journal.files == 21);
+    cr_assert(stats.journal.state == EA_JOURNAL_NO_ROOM && stats.journal.lag_ns == 22);
+    cr_assert_str_eq(stats.journal.why, "journal-7: ?[31mfull");
+    cr_assert(stats.snapshots.number == 23 && stats.snapshots.age_ns == 24);
+    cr_assert(stats.snapshots.failing && strcmp(stats.snapshots.error, "a?b") == 0);
     cr_assert_eq(stats.operation_count, 2);
     cr_assert_str_eq(stats.operations[0].name, "knn");
     cr_assert_eq(stats.operations[0].max_ns, 4);

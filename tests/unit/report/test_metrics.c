@@ -217,8 +217,19 @@ Test(metrics, text)
         (struct screen_counts){.screened = 900, .survived = 9, .useless = 2};
     view.shadow_bytes = 4711;
     view.reloads_refused = 3;
-    view.journal = (struct journal_seen){
-        .on = true, .refusing = true, .records = 12, .group_last = 4, .lag_ns = 1500000000};
+    view.journal = (struct wire_journal){.mode = WIRE_JOURNAL_ALWAYS,
+                                         .state = WIRE_NO_ROOM,
+                                         .files = 2,
+                                         .records = 12,
+                                         .group_last = 4,
+                                         .lag_ns = 1500000000};
+    view.snapshots = (struct wire_snapshots){.kept = true,
+                                             .number = 9,
+                                             .saved_s = 1700000000,
+                                             .duration_ns = 2500000000,
+                                             .failed = 3,
+                                             .lag_ns = 7000000000,
+                                             .failing = true};
     view.observed = true;
     cr_assert(metrics_render(&view, &text));
     metrics_render_process(&text);
@@ -252,6 +263,14 @@ Test(metrics, text)
     expect("engram_accel_journal_records_total 12");
     expect("engram_accel_journal_group_records 4");
     expect("engram_accel_journal_lag_seconds 1.5");
+    expect("engram_accel_journal_files 2");
+    expect("engram_accel_snapshots_total{result=\"failed\"} 3");
+    expect("engram_accel_snapshots_total{result=\"given_up\"} 0");
+    expect("engram_accel_snapshot_failing 1");
+    expect("engram_accel_snapshot_number 9");
+    expect("engram_accel_snapshot_timestamp_seconds 1700000000");
+    expect("engram_accel_snapshot_duration_seconds 2.5");
+    expect("engram_accel_snapshot_lag_seconds 7");
     expect("engram_accel_log_lines_lost_total 0");
     expect("engram_accel_observed 1");
     expect("# TYPE process_resident_memory_bytes gauge");

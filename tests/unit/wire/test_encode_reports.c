@@ -102,7 +102,11 @@ Test(encode_reports, stats_at_their_largest)
 {
     static struct wire_stats s;
     memset(&s, 0xff, sizeof s); /* every number at its longest */
-    s.scheduler.calibrated = s.pressure.low = true;
+    s.scheduler.calibrated = s.pressure.low = s.snapshots.kept = s.snapshots.failing = true;
+    s.journal.mode = WIRE_JOURNAL_ALWAYS;
+    s.journal.state = WIRE_FAILED;
+    char *text = calloc(1, 501);
+    s.journal.why = s.snapshots.error = memset(text, 't', 500);
     s.operation_count = WIRE_OPERATIONS_MAX;
     s.gpu_count = WIRE_GPUS_MAX;
     s.route_count = WIRE_ROUTES_MAX;
@@ -156,6 +160,40 @@ Test(encode_reports, stats_at_their_largest)
     s.operation_count = s.gpu_count = s.route_count = 1000; /* more than there are */
     s.peer_count = 1000;
     check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
+    free(text);
+}
+
+Test(encode_reports, stats_of_what_is_kept)
+{
+    static struct wire_stats s;
+    static engram_accel_v1_StatsReply m;
+    memset(&s, 0, sizeof s);
+    s.journal =
+        (struct wire_journal){WIRE_JOURNAL_SECOND, WIRE_FAILED, "EIO", 1, 2, 3, 4, 5, 6, 7, 8};
+    s.snapshots =
+        (struct wire_snapshots){true, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, true, "no space"};
+    check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
+    read_message(engram_accel_v1_StatsReply_fields, &m);
+    const engram_accel_v1_JournalStats *j = &m.journal;
+    const engram_accel_v1_SnapshotStats *k = &m.snapshots;
+    cr_assert(m.has_journal && m.has_snapshots);
+    cr_assert_eq((int)j->mode, WIRE_JOURNAL_SECOND);
+    cr_assert_eq((int)j->state, WIRE_FAILED);
+    cr_assert_str_eq(j->why, "EIO");
+    cr_assert(j->files == 1 && j->file_bytes == 2 && j->records == 3 && j->bytes == 4);
+    cr_assert(j->syncs == 5 && j->group_records == 6 && j->queued_bytes == 7 && j->lag_ns == 8);
+    cr_assert(k->number == 11 && k->age_ns == 13 && k->bytes == 14 && k->duration_ns == 15);
+    cr_assert(k->done == 16 && k->failed == 17 && k->given_up == 18 && k->written_bytes == 19);
+    cr_assert(k->lag_ns == 20 && k->every_ns == 21 && k->failing);
+    cr_assert_str_eq(k->error, "no space");
+    s.journal.why = s.snapshots.error = NULL; /* as anybody but the operator is told */
+    check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
+    read_message(engram_accel_v1_StatsReply_fields, &m);
+    cr_assert(!m.journal.why[0] && !m.snapshots.error[0]);
+    s.snapshots.kept = false;
+    check_frame(encode_stats(3, &s, fresh()), OPERATION_STATS, 1, 3);
+    read_message(engram_accel_v1_StatsReply_fields, &m);
+    cr_assert(!m.has_journal && !m.has_snapshots);
 }
 
 /* Each number of its own, so that one in another's place shows. */
