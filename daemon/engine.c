@@ -292,8 +292,14 @@ static enum status build(struct engine *e, struct failure *f)
     if (!st) st = build_memory(e, f);
     if (!st) st = build_backends(e, f);
     if (!st) st = build_pipeline(e, f);
-    struct persist_options data = {
-        &e->config, e->heap, e->store, e->kernels, wake_loop, e, pipeline_know_token, e->pipeline};
+    struct persist_options data = {.config = &e->config,
+                                   .heap = e->heap,
+                                   .store = e->store,
+                                   .kernels = e->kernels,
+                                   .wake = wake_loop,
+                                   .owner = e,
+                                   .token = pipeline_know_token,
+                                   .token_owner = e->pipeline};
     e->load = (struct engine_load){
         .pipeline = e->pipeline, .readiness = &e->readiness, .notify = e->options.notify};
     if (!st && e->options.adopts)

@@ -264,10 +264,8 @@ static void *worker_main(void *argument)
 
 uint32_t workers_usable_processors(void)
 {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set)) return 1;
-    int count = CPU_COUNT(&set);
-    return count < 1 ? 1 : count > WORKERS_MAX ? WORKERS_MAX : (uint32_t)count;
+    uint32_t count = thread_processors();
+    return count > WORKERS_MAX ? WORKERS_MAX : count;
 }
 
 /* Returns the nth processor that this process may use, starting over after the last. */

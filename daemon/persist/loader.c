@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,8 +59,7 @@ static void *run(void *arg)
 
 static uint32_t wanted_threads(const struct loader *ld)
 {
-    cpu_set_t usable;
-    uint64_t count = sched_getaffinity(0, sizeof usable, &usable) ? 1 : CPU_COUNT(&usable);
+    uint64_t count = thread_processors();
     if (count > LOADERS_MAX) count = LOADERS_MAX;
     return (uint32_t)(count < ld->place_count ? count : ld->place_count);
 }

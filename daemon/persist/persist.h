@@ -33,6 +33,7 @@ struct persist_options {
     enum status (*token)(void *token_owner, const struct journal_write *w, const float *weights,
                          struct failure *f);
     void *token_owner;
+    uint32_t save_threads; /* that write a save at most; 0: as the processors allow */
 };
 enum status persist_create(const struct persist_options *options, struct persist **out,
                            struct failure *f);

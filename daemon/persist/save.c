@@ -8,7 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/fault.h"
 #include "daemon/base/log.h"
-#include "daemon/persist/save_arrays.h"
+#include "daemon/persist/save_crew.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/collection.h"
 #include "daemon/store/restore.h"
@@ -191,26 +191,24 @@ enum status save_check_room(const struct save *s, uint64_t *out, struct failure 
 
 static enum status write_objects(struct save *s, int last, int to, struct failure *f)
 {
-    enum status st = STATUS_OK;
-    struct array_late late = {.count = 0};
-    struct failure ignored;
-    for (uint64_t i = 0; !st && i < s->count; i++) {
-        struct snapshot_object *o = &s->items[i].object;
-        uint64_t bytes = snapshot_object_bytes(o);
-        if (atomic_load(&s->meter->stop)) {
-            st = failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "the save was given up");
-        } else if (link_object(s, last, to, o)) {
-            atomic_fetch_add(&s->meter->done_bytes, bytes);
-            atomic_fetch_add(&s->meter->linked_bytes, bytes);
-        } else {
-            st = save_arrays(to, &s->items[i], s->meter, &late, f);
-        }
-        if (st) break;
-        atomic_store(&s->meter->objects, i + 1);
-        if (s->object_done) s->object_done(s->owner);
+    for (uint64_t i = 0; i < s->count; i++) {
+        struct save_item *item = &s->items[i];
+        uint64_t bytes = snapshot_object_bytes(&item->object);
+        if (atomic_load(&s->meter->stop))
+            return failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "the save was given up");
+        item->linked = link_object(s, last, to, &item->object);
+        if (!item->linked) continue;
+        atomic_fetch_add(&s->meter->done_bytes, bytes);
+        atomic_fetch_add(&s->meter->linked_bytes, bytes);
     }
-    enum status synced = array_sync_late(&late, st ? &ignored : f);
-    return st ? st : synced;
+    struct save_crew crew = {.folder = to,
+                             .items = s->items,
+                             .count = s->count,
+                             .meter = s->meter,
+                             .threads = s->threads,
+                             .object_done = s->object_done,
+                             .owner = s->owner};
+    return save_crew_write(&crew, f);
 }
 
 static enum status write_tokens(const struct save *s, int to, struct array_entry *file,

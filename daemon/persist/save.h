@@ -31,7 +31,8 @@ struct save {
     uint64_t last_number;             /* 0: none */
     const struct manifest *last;
     struct save_meter *meter;
-    void (*object_done)(void *owner); /* called after each; NULL: nobody */
+    uint32_t threads;                 /* that write at most; 0: as the processors allow */
+    void (*object_done)(void *owner); /* called after some, by any thread; NULL: nobody */
     /* Called before it gets its name; NULL: nobody. */
     enum status (*before_commit)(void *owner, struct failure *f);
     void *owner;

@@ -22,21 +22,32 @@ struct source {
 
 static bool is_stopped(const struct save_meter *m)
 {
-    return atomic_load_explicit(&m->stop, memory_order_relaxed);
+    return atomic_load_explicit(&m->stop, memory_order_relaxed) ||
+           atomic_load_explicit(&m->failed, memory_order_relaxed);
+}
+
+/* The next ns of those that the writers take in turn. Returns when they end. */
+static uint64_t take_turn(struct save_meter *m, uint64_t ns)
+{
+    unsigned long long last = atomic_load(&m->paced_ns), end;
+    do {
+        uint64_t now_ns = clock_now_ns();
+        end = (last < now_ns ? now_ns : last) + ns;
+    } while (!atomic_compare_exchange_weak(&m->paced_ns, &last, end));
+    return end;
 }
 
 /* Waits until so many bytes more may be written; the rate may change meanwhile. */
 static void pace(struct save_meter *m, uint64_t bytes)
 {
     enum { NAP_NS = 10000000, SECOND_NS = 1000000000 };
-    uint64_t now_ns = clock_now_ns(), left = bytes;
-    if (m->paced_ns < now_ns) m->paced_ns = now_ns;
+    uint64_t left = bytes, now_ns;
     for (uint64_t rate; left && (rate = atomic_load(&m->rate)) && !is_stopped(m);) {
         uint64_t step = rate / 100 + 1 < left ? rate / 100 + 1 : left;
-        m->paced_ns += step * SECOND_NS / rate;
+        uint64_t end_ns = take_turn(m, step * SECOND_NS / rate);
         left -= step;
-        while ((now_ns = clock_now_ns()) < m->paced_ns && atomic_load(&m->rate) && !is_stopped(m)) {
-            uint64_t ns = m->paced_ns - now_ns < NAP_NS ? m->paced_ns - now_ns : NAP_NS;
+        while ((now_ns = clock_now_ns()) < end_ns && atomic_load(&m->rate) && !is_stopped(m)) {
+            uint64_t ns = end_ns - now_ns < NAP_NS ? end_ns - now_ns : NAP_NS;
             nanosleep(&(struct timespec){0, (long)ns}, NULL);
         }
     }
@@ -193,29 +204,33 @@ static enum status write_array(struct source *s, enum snapshot_array array, stru
     return st ? st : flush(s, f);
 }
 
-enum status save_arrays(int folder, struct save_item *item, struct save_meter *meter,
-                        struct array_late *late, struct failure *f)
+enum status save_writer_open(struct save_writer *w, struct failure *f)
 {
-    struct source s = {.item = item, .meter = meter};
+    w->room = fault_here("save: room") ? NULL : malloc(ROOM_BYTES);
+    if (w->room) return STATUS_OK;
+    return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a snapshot");
+}
+
+void save_writer_close(struct save_writer *w)
+{
+    free(w->room);
+    w->room = NULL;
+}
+
+enum status save_array(const struct save_writer *w, struct save_item *item, uint32_t i,
+                       struct failure *f)
+{
+    struct source s = {.item = item, .meter = w->meter, .room = w->room};
     struct snapshot_object *o = &item->object;
     if (item->graph) {
         s.graph = graph_view(item->graph);
         s.nodes = s.graph.nodes;
     }
-    s.room = fault_here("save: room") ? NULL : malloc(ROOM_BYTES);
-    if (!s.room)
-        return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a snapshot");
-    enum status st = STATUS_OK;
-    for (uint32_t i = 0; !st && i < snapshot_array_count(o->kind); i++) {
-        st = array_create(folder, &o->files[i], &s.file, f);
-        if (st) break;
-        atomic_fetch_add_explicit(&meter->done_bytes, NPY_HEAD_BYTES, memory_order_relaxed);
-        st = write_array(&s, snapshot_array_at(o->kind, i), f);
-        if (st)
-            array_abandon(s.file);
-        else
-            st = array_end_write_late(s.file, late, f);
-    }
-    free(s.room);
+    enum status st = array_create(w->folder, &o->files[i], &s.file, f);
+    if (st) return st;
+    atomic_fetch_add_explicit(&w->meter->done_bytes, NPY_HEAD_BYTES, memory_order_relaxed);
+    st = write_array(&s, snapshot_array_at(o->kind, i), f);
+    if (!st) return array_end_write_late(s.file, w->late, f);
+    array_abandon(s.file);
     return st;
 }

@@ -1,13 +1,23 @@
-/* save_arrays: the arrays of one object into their files, piece by piece.
- * Owner:  the caller. Thread: any; it waits for the disk.
- * Errors: as array_file.h says; CANCELLED: the meter says stop. */
+/* save_arrays: the arrays of objects into their files, piece by piece.
+ * Owner:  the caller. Thread: any, each with a writer of its own; it waits for the disk.
+ * Errors: as array_file.h says; CANCELLED: the meter says stop, or
+ *         that another thread has failed. */
 #ifndef ENGRAM_PERSIST_SAVE_ARRAYS_H
 #define ENGRAM_PERSIST_SAVE_ARRAYS_H
 
 #include "daemon/persist/save_item.h"
 
-/* meter: gets the bytes that were written. late: gets the files, which the caller syncs. */
-enum status save_arrays(int folder, struct save_item *item, struct save_meter *meter,
-                        struct array_late *late, struct failure *f);
+/* What a thread writes with. */
+struct save_writer {
+    int folder;
+    struct save_meter *meter; /* gets the bytes that were written */
+    struct array_late *late;  /* gets the files, which the caller syncs */
+    char *room;               /* of save_writer_open */
+};
+enum status save_writer_open(struct save_writer *w, struct failure *f);
+void save_writer_close(struct save_writer *w);
+/* Array i of an item; others of its may be written at the same time. */
+enum status save_array(const struct save_writer *w, struct save_item *item, uint32_t i,
+                       struct failure *f);
 
 #endif

@@ -13,14 +13,17 @@ struct save_item {
     const struct edition *collection; /* one of the three */
     const struct graph_edition *graph;
     const struct attractor_edition *attractor;
+    bool linked;            /* its files are those of the last snapshot */
+    uint32_t files_written; /* of the others */
 };
 
 struct save_meter {
     atomic_ullong done_bytes, all_bytes, linked_bytes;
-    atomic_ullong objects; /* the first ones, which the writer does not look at any more */
-    atomic_bool stop;      /* nobody wants it any more: it ends as CANCELLED */
-    atomic_ullong rate;    /* bytes a second at most; 0: unlimited */
-    uint64_t paced_ns;     /* the writer's: when what was written so far should be */
+    atomic_ullong objects;  /* the first ones, which no writer looks at any more */
+    atomic_bool stop;       /* nobody wants it any more: it ends as CANCELLED */
+    atomic_bool failed;     /* one of its threads has failed: the others end */
+    atomic_ullong rate;     /* bytes a second at most; 0: unlimited */
+    atomic_ullong paced_ns; /* the writers': when what was written so far should be */
 };
 
 #endif

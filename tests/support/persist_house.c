@@ -152,6 +152,15 @@ void persist_house_fill(struct persist_house *h, bool large)
     store_space_release(h->store, two);
 }
 
+void persist_house_add_rows(struct persist_house *h, const char *space, const char *name,
+                            uint32_t dimension, uint64_t rows)
+{
+    struct space *s = NULL;
+    cr_assert_eq(store_space(h->store, space, &s), STATUS_OK);
+    add_rows(h, s, name, dimension, rows, 6);
+    store_space_release(h->store, s);
+}
+
 /* ---------------------------------------------------------------- comparing */
 
 static struct space *space_named(const struct persist_house *h, const char *name)
@@ -260,8 +269,11 @@ void persist_house_compare(const struct persist_house *a, const struct persist_h
 
 static enum status start(struct persist_house *h, struct persist **out, struct failure *f)
 {
-    struct persist_options options = {
-        .config = &h->config, .heap = h->heap, .store = h->store, .kernels = vectors_variant(0)};
+    struct persist_options options = {.config = &h->config,
+                                      .heap = h->heap,
+                                      .store = h->store,
+                                      .kernels = vectors_variant(0),
+                                      .save_threads = h->save_threads};
     struct persist *p = NULL;
     enum status st = persist_create(&options, &p, f);
     if (!st && (st = persist_load(p, f))) {

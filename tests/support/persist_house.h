@@ -13,6 +13,7 @@ struct persist_house {
     struct heap *heap;
     struct store *store;
     struct config config; /* its persist.dir is a folder of the test's */
+    uint32_t save_threads;
 };
 
 /* Makes a folder; persist_house_remove removes it and what is in it. */
@@ -26,6 +27,9 @@ void persist_house_close(struct persist_house *h);
  * some were removed, a graph without edges, an attractor that has learned and one that has not, in
  * two spaces. large: a collection of many segments. */
 void persist_house_fill(struct persist_house *h, bool large);
+/* One more collection in a space, the tenth of its rows deleted. */
+void persist_house_add_rows(struct persist_house *h, const char *space, const char *name,
+                            uint32_t dimension, uint64_t rows);
 /* Compares all of two stores, versions included. */
 void persist_house_compare(const struct persist_house *a, const struct persist_house *b);
 /* How many objects there are. */
