@@ -50,6 +50,17 @@ bool engine_load_turn(struct engine_load *l)
     return true;
 }
 
+static int describe(const struct load_seen *seen, char *text, size_t room)
+{
+    if (seen->replays)
+        return snprintf(text, room, "STATUS=Replaying the journal: %" PRIu64 " of %" PRIu64 " MiB",
+                        seen->replay_bytes_done >> 20, seen->replay_bytes >> 20);
+    return snprintf(text, room,
+                    "STATUS=Loading: %" PRIu64 " of %" PRIu64 " objects, %" PRIu64 " of %" PRIu64
+                    " MiB",
+                    seen->objects_done, seen->objects, seen->bytes_done >> 20, seen->bytes >> 20);
+}
+
 void engine_load_tell(struct engine_load *l, uint64_t now_ns)
 {
     enum { AGAIN_S = 60 }; /* how long the manager waits for more progress */
@@ -58,10 +69,7 @@ void engine_load_tell(struct engine_load *l, uint64_t now_ns)
     if (!l->under_way || !l->notify || now_ns - l->told_ns < TELL_NS) return;
     persist_load_seen(l->persist, &seen);
     bool goes_on = seen.bytes_done != l->told_bytes || seen.objects_done != l->told_objects;
-    int n = snprintf(text, sizeof text,
-                     "STATUS=Loading: %" PRIu64 " of %" PRIu64 " objects, %" PRIu64 " of %" PRIu64
-                     " MiB",
-                     seen.objects_done, seen.objects, seen.bytes_done >> 20, seen.bytes >> 20);
+    int n = describe(&seen, text, sizeof text);
     if (goes_on)
         snprintf(text + n, sizeof text - (size_t)n, "\nEXTEND_TIMEOUT_USEC=%d000000", AGAIN_S);
     l->notify(text);

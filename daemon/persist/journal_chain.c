@@ -14,6 +14,8 @@ struct chain {
     uint64_t first; /* of those that are replayed as a whole */
     struct journal_end end;
     uint64_t next;       /* the file that is to be read */
+    uint64_t read_bytes; /* of those before it */
+    bool refused;        /* its last record is sound, and cannot have been done */
     uint64_t damaged_at; /* bytes of the last file that was read which are sound */
 };
 
@@ -72,6 +74,12 @@ static enum status check_follows(const struct chain *c, const struct journal_hea
     return STATUS_OK;
 }
 
+static void tell_progress(const struct chain *c, uint64_t at)
+{
+    if (c->replay && c->replay->done)
+        atomic_store_explicit(c->replay->done, c->read_bytes + at, memory_order_relaxed);
+}
+
 /* Reads all of a file. *torn: its end was being written. */
 static enum status read_file(struct chain *c, struct journal_reader *r, bool *torn,
                              struct failure *f)
@@ -88,7 +96,11 @@ static enum status read_file(struct chain *c, struct journal_reader *r, bool *to
         if (step == JOURNAL_STEP_DAMAGED) return f->code;
         struct failure why = {0};
         enum status st = c->replay ? replay_write(&how, &w, &why) : STATUS_OK;
+        tell_progress(c, journal_reader_position(r));
+        if (!st && how.stop && atomic_load(how.stop))
+            return failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "replaying was stopped");
         if (st) {
+            c->refused = true;
             char name[JOURNAL_NAME_MAX];
             journal_file_name(journal_reader_head(r)->number, name);
             return failure_set(f, st, why.detail, "%s: byte %" PRIu64 ": %.140s", name, at,
@@ -123,7 +135,7 @@ static void note_end(struct chain *c, const struct journal_reader *r)
     c->end.last = *journal_reader_head(r);
     c->end.number = c->end.last.number;
     c->end.salt = c->end.last.salt;
-    c->end.sequence = journal_reader_sequence(r);
+    c->end.sequence = journal_reader_sequence(r) - c->refused;
 }
 
 /* The file ends in the middle of a record, which only the last one may. */
@@ -155,6 +167,7 @@ static enum status read_next(struct chain *c, bool *stop, struct failure *f)
     if (!st) {
         c->end.files++;
         c->next++;
+        c->read_bytes += journal_reader_bytes(r);
     }
     journal_reader_close(r);
     return st;
@@ -179,6 +192,33 @@ static enum status keep_sound(struct chain *c, const struct failure *why, struct
     return st;
 }
 
+bool journal_chain_look(const struct folder *folder, const struct journal_base *base,
+                        uint64_t *bytes, struct journal_end *out)
+{
+    struct chain c = {.folder = folder};
+    struct failure why = {0};
+    bool stop = false;
+    *bytes = 0;
+    *out = (struct journal_end){0};
+    enum status st = journal_file_list(folder->fd, &c.numbers, &c.count, &why);
+    if (!st && c.count) st = find_first(&c, base, &why);
+    for (; !st && c.next < c.count; c.next++) {
+        struct journal_reader *r = NULL;
+        st = journal_reader_open(folder->fd, c.numbers[c.next], &r, &why);
+        if (st) break;
+        *bytes += journal_reader_bytes(r);
+        stop = stop || (journal_reader_head(r)->broken && c.next > c.first);
+        if (!stop && c.next >= c.first) {
+            c.end.files++;
+            note_end(&c, r);
+        }
+        journal_reader_close(r);
+    }
+    free(c.numbers);
+    if (!st) *out = c.end;
+    return !st;
+}
+
 enum status journal_chain_replay(const struct folder *folder, const struct journal_base *base,
                                  const struct replay *r, bool salvage, struct journal_end *out,
                                  struct failure *f)
@@ -194,7 +234,7 @@ enum status journal_chain_replay(const struct folder *folder, const struct journ
     while (!st && !stop && c.next < c.count)
         st = read_next(&c, &stop, &why);
     if (r) replay_end(r);
-    if (st && salvage && r && st != STATUS_RESOURCE_EXHAUSTED)
+    if (st && salvage && r && st != STATUS_RESOURCE_EXHAUSTED && st != STATUS_CANCELLED)
         st = keep_sound(&c, &why, f);
     else if (st)
         failure_set(f, st, why.detail, "%s", why.text);

@@ -6,7 +6,7 @@
  * snapshot has. A file that is broken is of use with its own snapshot alone: that it is not there
  * means that nothing in the file, or behind it, was acknowledged.
  * Owner:  persist.
- * Thread: the only user of the store; it waits for the disk.
+ * Thread: as replay.h says; it waits for the disk.
  * Errors: as replay.h says; DATA_LOSS/DAMAGED where a file is missing, or is another's. */
 #ifndef ENGRAM_PERSIST_JOURNAL_CHAIN_H
 #define ENGRAM_PERSIST_JOURNAL_CHAIN_H
@@ -24,6 +24,10 @@ struct journal_end {
     struct journal_head last; /* of the last file; files 0: all 0 */
     bool lost;                /* it was damaged: what was acknowledged may not be there */
 };
+/* What will be replayed, by the heads alone: *bytes of files, and the last head. False: a head is
+ * damaged. */
+bool journal_chain_look(const struct folder *folder, const struct journal_base *base,
+                        uint64_t *bytes, struct journal_end *out);
 /* Replays all of them. salvage: what stands before damage is kept, and what is left out is logged
  * and set aside. *out: where the journal goes on. verify alone: r NULL. */
 enum status journal_chain_replay(const struct folder *folder, const struct journal_base *base,

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/persist/persist_inside.h"
 #include "daemon/store/restore.h"
@@ -23,22 +22,23 @@ bool journaling_is_wanted(const struct persist *p)
     return st || count;
 }
 
-enum status journaling_replay(struct persist *p, bool salvage, struct failure *f)
+uint64_t journaling_foretell(struct persist *p, const struct journal_base *base)
 {
-    struct journal_base base = {p->number, p->last.instance, p->last.generation};
-    struct replay r = {p->options.store, p->options.heap,       p->options.kernels, false,
-                       p->options.token, p->options.token_owner};
-    uint64_t began_ns = clock_now_ns();
-    enum status st = journal_chain_replay(&p->folder, &base, &r, salvage, &p->replayed, f);
-    if (st) return st;
-    p->has_files = p->replayed.number > 0;
-    if (p->replayed.writes)
-        log_info("persist: replayed %" PRIu64 " writes of the journal in %.1f s",
-                 p->replayed.writes, (double)(clock_now_ns() - began_ns) * 1e-9);
-    if (p->replayed.files)
+    uint64_t bytes;
+    journal_chain_look(&p->folder, base, &bytes, &p->replayed);
+    return bytes;
+}
+
+void journaling_replayed(struct persist *p, const struct journal_end *end, uint64_t took_ns)
+{
+    p->replayed = *end;
+    p->has_files = end->number > 0;
+    if (end->writes)
+        log_info("persist: replayed %" PRIu64 " writes of the journal in %.1f s", end->writes,
+                 (double)took_ns * 1e-9);
+    if (end->files)
         store_restore_version(p->options.store,
                               store_last_version(p->options.store) + VERSIONS_LEFT_OUT);
-    return STATUS_OK;
 }
 
 bool journaling_is_whole(const struct persist *p)

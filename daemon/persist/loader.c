@@ -218,7 +218,7 @@ static void destroy(struct loader *ld)
 static void give_up(struct loader *ld)
 {
     struct persist *p = ld->persist;
-    bool untouched = store_last_version(p->options.store) == ld->version_first;
+    bool untouched = !p->names_later && store_last_version(p->options.store) == ld->version_first;
     destroy(ld);
     p->unloaded = true;
     if (untouched) persist_name_back(p);
@@ -254,20 +254,27 @@ static enum status take_over(struct loader *ld, struct failure *f)
     return as_named ? STATUS_OK : persist_name(p, &p->last, number, whole, f);
 }
 
+/* All that was saved is in. True: there is no journal to replay. */
+static bool end_loading(struct loader *ld, bool threads, struct failure *f)
+{
+    enum status st = ld->count ? take_over(ld, f) : STATUS_OK;
+    bool replays = ld->persist->names_later;
+    if (!st && replays) st = loader_replay_begin(ld, threads, f);
+    if (!st && replays) return false;
+    if (st)
+        give_up(ld);
+    else
+        destroy(ld);
+    return true;
+}
+
 /* Every thread is through. True: nothing is on its way any more. */
 static bool end_attempt(struct loader *ld, bool threads, struct failure *f)
 {
     struct failure why = ld->failure;
     join_threads(ld);
     if (!why.code && ld->salvage) link_all(ld, &why);
-    if (!why.code && !take_over(ld, f)) {
-        destroy(ld);
-        return true;
-    }
-    if (!why.code) {
-        give_up(ld);
-        return true;
-    }
+    if (!why.code) return end_loading(ld, threads, f);
     say_which(ld, &why, f);
     forget_attempt(ld);
     if (!next_attempt(ld, f)) {
@@ -292,13 +299,34 @@ static void settle(struct loader *ld)
     }
 }
 
+/* True: the journal is replayed, or nothing will be. */
+static bool turn_replay(struct loader *ld, struct failure *f)
+{
+    struct persist *p = ld->persist;
+    enum status st;
+    if (!loader_replay_turn(ld, &st, f)) return false;
+    if (!st) {
+        p->names_later = false;
+        st = persist_name(p, &p->last, p->number, p->linkable, f);
+    }
+    if (st)
+        give_up(ld);
+    else
+        destroy(ld);
+    return true;
+}
+
+static bool turn_loading(struct loader *ld, bool threads, struct failure *f)
+{
+    bool through = atomic_load(&ld->running) == 0; /* before the list is taken */
+    settle(ld);
+    return through && !ld->done && end_attempt(ld, threads, f);
+}
+
 static bool turn(struct persist *p, bool threads, struct failure *f)
 {
     struct loader *ld = p->loader;
-    bool through = atomic_load(&ld->running) == 0; /* before the list is taken */
-    settle(ld);
-    if (!through || ld->done) return false;
-    bool ended = end_attempt(ld, threads, f);
+    bool ended = ld->replays ? turn_replay(ld, f) : turn_loading(ld, threads, f);
     struct failure why = *f;
     if (ended && why.code)
         failure_set(f, why.code, why.detail, "%.190s (persist.load is %s)", why.text,
@@ -344,11 +372,14 @@ static enum status begin(struct persist *p, struct failure *f)
                     p->options.config->persist_load);
     } else {
         bool whole = ld->count && !ld->attempt;
-        st = persist_name(p, ld->count ? &ld->m : NULL, ld->count ? number_of(ld) : 0, whole, f);
+        struct journal_base base = {ld->count ? number_of(ld) : 0, ld->m.instance,
+                                    ld->m.generation};
+        if (p->names_later) ld->replay_bytes = journaling_foretell(p, &base);
+        st = persist_name(p, ld->count ? &ld->m : NULL, base.snapshot, whole, f);
     }
-    if (st || !ld->count)
+    if (st || !(ld->count || p->names_later))
         destroy(ld);
-    else
+    else if (ld->count)
         log_info("persist: loading %" PRIu64 " object%s, %" PRIu64
                  " MiB, of %.100s/snapshot-%012" PRIu64,
                  ld->place_count, ld->place_count == 1 ? "" : "s", ld->all_bytes >> 20,
@@ -359,9 +390,16 @@ static enum status begin(struct persist *p, struct failure *f)
 enum status persist_load_begin(struct persist *p, struct failure *f)
 {
     if (!persist_keeps(p)) return STATUS_OK;
-    if (journaling_is_wanted(p)) return persist_load(p, f);
+    p->names_later = journaling_is_wanted(p);
     enum status st = begin(p, f);
-    if (st || !p->loader || start_threads(p->loader)) return st;
+    if (st || !p->loader) return st;
+    bool nothing = !p->loader->count && !p->loader->replay_bytes;
+    if (nothing) {
+        while (!turn(p, false, f)) {
+        }
+        return f->code;
+    }
+    if (start_threads(p->loader)) return STATUS_OK;
     destroy(p->loader);
     return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_SYSTEM, "no thread to load");
 }
@@ -373,19 +411,6 @@ static void forget_all(struct store *s)
         next = store_space_next(s, at);
         store_space_empty(s, at);
     }
-}
-
-/* With the journal, over what was loaded. */
-static enum status go_on(struct persist *p, struct failure *f)
-{
-    bool salvage = strcmp(p->options.config->persist_load, "salvage") == 0;
-    struct failure why = {0};
-    enum status st = journaling_replay(p, salvage, &why);
-    p->names_later = false;
-    if (st)
-        return failure_set(f, st, why.detail, "%.190s (persist.load is %s)", why.text,
-                           p->options.config->persist_load);
-    return persist_name(p, &p->last, p->number, p->linkable, f);
 }
 
 enum status persist_load(struct persist *p, struct failure *f)
@@ -400,7 +425,6 @@ enum status persist_load(struct persist *p, struct failure *f)
         while (!turn(p, false, &why));
         st = why.code;
     }
-    if (!st && p->names_later) st = go_on(p, &why);
     if (!st) return STATUS_OK;
     forget_all(p->options.store);
     if (f) *f = why;
@@ -414,16 +438,22 @@ bool persist_is_loading(const struct persist *p)
     return p->loader != NULL;
 }
 
+/* A salvage may take another snapshot, and a record of the journal may change anything. */
+static bool holds_all(const struct persist *p)
+{
+    return p->loader->salvage || p->names_later;
+}
+
 bool persist_loads_space(const struct persist *p, const struct space *space)
 {
-    return p->loader && (p->loader->salvage || space->loading_count);
+    return p->loader && (holds_all(p) || space->loading_count);
 }
 
 bool persist_loads_object(const struct persist *p, const struct space *space,
                           enum resident_kind kind, const char *name)
 {
     if (!p->loader) return false;
-    return p->loader->salvage || load_place_find(p->loader, space, kind, name);
+    return holds_all(p) || load_place_find(p->loader, space, kind, name);
 }
 
 void persist_load_seen(const struct persist *p, struct load_seen *out)
@@ -434,8 +464,11 @@ void persist_load_seen(const struct persist *p, struct load_seen *out)
     uint64_t done = atomic_load(&ld->loading.done_bytes);
     out->objects = ld->place_count;
     out->objects_done = ld->settled;
-    out->bytes = ld->all_bytes;
-    out->bytes_done = done < ld->all_bytes ? done : ld->all_bytes;
+    out->replays = ld->replays;
+    out->replay_bytes = ld->replay_bytes;
+    out->replay_bytes_done = atomic_load(&ld->replay_done);
+    out->bytes = ld->all_bytes + ld->replay_bytes;
+    out->bytes_done = (done < ld->all_bytes ? done : ld->all_bytes) + out->replay_bytes_done;
     out->elapsed_ns = clock_now_ns() - ld->began_ns;
 }
 
@@ -445,5 +478,6 @@ void persist_load_stop(struct persist *p)
     if (!ld) return;
     atomic_store(&ld->loading.stop, true);
     join_threads(ld);
+    loader_replay_stop(ld);
     give_up(ld);
 }

@@ -6,7 +6,8 @@
 #include "daemon/persist/persist_inside.h"
 
 /* Notes durably under which instance and generation the daemon goes on with a snapshot: m NULL or
- * number 0: with none. whole: nothing of it is left out. */
+ * number 0: with none. whole: nothing of it is left out. Before the journal is replayed they are
+ * those that it should have then, and nothing is noted. */
 enum status persist_name(struct persist *p, const struct manifest *m, uint64_t number, bool whole,
                          struct failure *f);
 /* The daemon ends as if it had not begun. */

@@ -12,6 +12,7 @@
 
 #include "daemon/persist/load.h"
 #include "daemon/persist/loader.h"
+#include "daemon/persist/replay_gate.h"
 
 enum { LOADERS_MAX = 4 };
 
@@ -51,7 +52,25 @@ struct loader {
     pthread_t threads[LOADERS_MAX];
     uint32_t thread_count;
     atomic_uint running;
+
+    /* the journal, when all objects are in */
+    bool replays, replay_thread; /* it is under way; in a thread */
+    struct replay_gate gate;
+    pthread_t replayer;
+    uint64_t replay_bytes, replay_began_ns;
+    _Atomic uint64_t replay_done; /* bytes */
+    struct journal_end replayed;  /* the replayer's, until it is joined */
+    struct failure replay_failure;
 };
+
+/* Replays the journal over what was loaded: in a thread of its own, or on the spot.
+ * RESOURCE_EXHAUSTED: there is no thread. */
+enum status loader_replay_begin(struct loader *ld, bool thread, struct failure *f);
+/* Lends the store to the thread for a while. False: it is still under way; true: it has ended, and
+ * *st says how. */
+bool loader_replay_turn(struct loader *ld, enum status *st, struct failure *f);
+/* Waits until it has given up, if it is under way. */
+void loader_replay_stop(struct loader *ld);
 
 /* What was asked most comes first; of what was asked as often, the smaller. */
 int load_place_compare(const void *a, const void *b);

@@ -136,7 +136,6 @@ static enum status read_before(struct persist *p, struct failure *f)
 enum status persist_name(struct persist *p, const struct manifest *m, uint64_t number, bool whole,
                          struct failure *f)
 {
-    if (p->names_later) return STATUS_OK;
     enum status st = read_before(p, f);
     if (st) return st;
     bool replayed = p->knows_before && (!number || whole) && journaling_is_whole(p);
@@ -144,13 +143,16 @@ enum status persist_name(struct persist *p, const struct manifest *m, uint64_t n
                    number + 1 == p->number_next && p->before.snapshot != number;
     uint64_t generation = m ? m->generation : 0;
     if (p->before.generation > generation) generation = p->before.generation;
-    if (p->generation > generation) generation = p->generation;
+    if (p->generation > generation && !p->foretold) generation = p->generation;
     if (p->replayed.last.generation > generation) generation = p->replayed.last.generation;
     if (generation > MANIFEST_COUNT_MAX) /* the state's or the journal's */
         return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED,
                            "persist.dir: generation: too large to go on from");
-    p->instance = goes_on ? m->instance : replayed ? p->replayed.last.instance : random_number();
+    if (!p->new_instance) p->new_instance = random_number();
+    p->instance = goes_on ? m->instance : replayed ? p->replayed.last.instance : p->new_instance;
     p->generation = goes_on ? generation : generation + 1;
+    p->foretold = p->names_later;
+    if (p->foretold) return STATUS_OK;
     struct folder_state now = {number, p->generation};
     st = journaling_start(p, f); /* first: its file has the generation, too */
     if (!st) st = write_state(p, &now, f);

@@ -49,7 +49,8 @@ enum status persist_adopt(struct persist *p, uint64_t instance, uint64_t generat
 /* ---- the same while the daemon serves: threads fill objects (loader.c) ---- */
 
 /* Afterwards the instance is known, and either nothing is on its way or persist_load_turn is wanted
- * whenever the loop is woken. */
+ * whenever the loop is woken. With a journal it is the one that the data should have when that is
+ * replayed; nothing of the data is to be asked for, or written, before. */
 enum status persist_load_begin(struct persist *p, struct failure *f);
 /* Enters the names of what is in. True: it has ended, well or as f says; the daemon stops then. The
  * instance may be another afterwards. */
@@ -68,7 +69,10 @@ struct persist_left {
 };
 struct load_seen {
     bool ready; /* nothing is on its way */
-    uint64_t objects, objects_done, bytes, bytes_done, elapsed_ns;
+    uint64_t objects, objects_done, elapsed_ns;
+    uint64_t bytes, bytes_done; /* the journal's, too */
+    bool replays;               /* the objects are in, and the journal is replayed over them */
+    uint64_t replay_bytes, replay_bytes_done;
     const struct persist_left *left; /* until the next turn */
     uint64_t left_count;
 };

@@ -29,6 +29,8 @@ struct persist {
     struct persist_left *left; /* from malloc */
     uint64_t left_count;
     bool names_later;              /* than it is loaded: when the journal is replayed */
+    bool foretold;                 /* the names below are those that it should have then */
+    uint64_t new_instance;         /* that it has if none goes on; 0: not drawn */
     struct journal *journal;       /* NULL: there is none */
     struct journal_end replayed;   /* what there was of one, and was replayed */
     bool has_files;                /* of a journal */
@@ -40,8 +42,10 @@ struct persist {
 
 /* True if there is a journal, or one is to be written: then all is loaded before anybody writes. */
 bool journaling_is_wanted(const struct persist *p);
-/* Replays what there is over what was loaded. */
-enum status journaling_replay(struct persist *p, bool salvage, struct failure *f);
+/* What there is will be replayed over that snapshot; its bytes. */
+uint64_t journaling_foretell(struct persist *p, const struct journal_base *base);
+/* It was, and went on that far. */
+void journaling_replayed(struct persist *p, const struct journal_end *end, uint64_t took_ns);
 /* Whether all that was acknowledged is there, and so the instance stays. */
 bool journaling_is_whole(const struct persist *p);
 /* Begins to write one, if that is wanted. */

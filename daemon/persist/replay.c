@@ -94,7 +94,9 @@ static enum status create(const struct replay *r, struct space *space,
     case RESIDENT_ATTRACTOR:
         st = store_attractor_create(r->store, space, w->name, &shape, f, &a);
         if (st) break;
+        replay_gate_leave(r->gate); /* it may be large, and nobody reads it yet */
         attractor_make_all(a, attractor_choose(r->kernels->name));
+        replay_gate_enter(r->gate);
         attractor_open(a);
         made = attractor_resident(a);
         break;
@@ -147,17 +149,14 @@ static enum status write_collection(struct collection *c, const struct journal_w
                                     struct failure *f)
 {
     const struct tensor *ids = &w->tensors[JOURNAL_IDS];
+    const struct upsert_rows what = {ids->data, w->tensors[JOURNAL_MATRIX].data, ids->rows, NULL};
     struct upsert_counts counts;
     uint64_t deleted, missing;
-    if (w->kind == JOURNAL_DELETE) {
-        collection_expect_write(c);
-        enum status st = collection_write_delete(c, ids->data, ids->rows, &deleted, &missing, f);
-        collection_publish(c);
-        return st;
-    }
+    if (w->kind == JOURNAL_DELETE)
+        return collection_write_delete(c, ids->data, ids->rows, &deleted, &missing, f);
     if (w->tensors[JOURNAL_MATRIX].columns != collection_info(c).dimension)
         return refuse(f, "rows of another dimension than the collection's");
-    return collection_upsert(c, ids->data, w->tensors[JOURNAL_MATRIX].data, ids->rows, &counts, f);
+    return collection_write_rows(c, &what, &counts, f);
 }
 
 /* Takes memory for what the edges weigh afterwards. */
@@ -226,22 +225,40 @@ static enum status write_graph(struct graph *g, const struct journal_write *w, f
 
 static bool goes_on(void *owner)
 {
-    return true;
+    const struct replay *r = owner;
+    return !r->stop || !atomic_load_explicit(r->stop, memory_order_relaxed);
 }
 
 static enum status write_attractor(const struct replay *r, struct attractor *a,
                                    const struct journal_write *w, struct failure *f)
 {
     const struct tensor *rows = &w->tensors[JOURNAL_MATRIX];
-    struct attractor_wish wish = {.goes_on = goes_on};
+    struct attractor_wish wish = {.goes_on = goes_on, .owner = (void *)(uintptr_t)r};
     const struct attractor_patterns patterns = {.rows = rows->data, .n = rows->rows};
     if (rows->columns != attractor_info(a).dimension)
         return refuse(f, "rows of another dimension than the attractor's");
-    attractor_expect_write(a);
-    enum status st = w->kind == JOURNAL_LEARN ? attractor_learn(a, r->kernels, &patterns, &wish, f)
-                                              : attractor_set(a, rows->data, &wish, f);
-    attractor_publish(a);
-    return st;
+    return w->kind == JOURNAL_LEARN ? attractor_learn(a, r->kernels, &patterns, &wish, f)
+                                    : attractor_set(a, rows->data, &wish, f);
+}
+
+static void expect_write(struct resident *at)
+{
+    switch (at->ops->kind) {
+    case RESIDENT_COLLECTION: collection_expect_write((struct collection *)at); break;
+    case RESIDENT_GRAPH: graph_expect_write_alone((struct graph *)at); break;
+    case RESIDENT_ATTRACTOR: attractor_expect_write((struct attractor *)at); break;
+    case RESIDENT_KINDS: break;
+    }
+}
+
+static void publish(struct resident *at)
+{
+    switch (at->ops->kind) {
+    case RESIDENT_COLLECTION: collection_publish((struct collection *)at); break;
+    case RESIDENT_GRAPH: graph_publish((struct graph *)at); break;
+    case RESIDENT_ATTRACTOR: attractor_publish((struct attractor *)at); break;
+    case RESIDENT_KINDS: break;
+    }
 }
 
 static enum status write_contents(const struct replay *r, struct space *space,
@@ -252,14 +269,21 @@ static enum status write_contents(const struct replay *r, struct space *space,
     /* It was made in a file that is gone, or that the journal's failure ended. */
     if (!at && (r->hidden_alone || name_is_hidden(w->name))) return STATUS_OK;
     if (!at) return refuse(f, "a write to what is not there");
+    expect_write(at);
+    replay_gate_leave(r->gate);
     switch (w->object) {
     case RESIDENT_COLLECTION: st = write_collection((struct collection *)at, w, f); break;
     case RESIDENT_GRAPH: st = write_graph((struct graph *)at, w, sums, f); break;
     case RESIDENT_ATTRACTOR: st = write_attractor(r, (struct attractor *)at, w, f); break;
     case RESIDENT_KINDS: break;
     }
-    at->ops->free_gone(r->heap, at->ops->take_gone(at));
+    replay_gate_enter(r->gate);
+    publish(at);
+    struct leftovers gone = at->ops->take_gone(at);
     if (!st) set_version(at, w->version);
+    replay_gate_leave(r->gate);
+    at->ops->free_gone(r->heap, gone); /* which takes long if it is much */
+    replay_gate_enter(r->gate);
     return st;
 }
 
@@ -281,25 +305,38 @@ static enum status apply(const struct replay *r, struct space *space, const stru
     return STATUS_OK;
 }
 
-enum status replay_write(const struct replay *r, const struct journal_write *w, struct failure *f)
+/* In the gate. */
+static enum status write_in(const struct replay *r, const struct journal_write *w,
+                            const struct heap_block *sums, struct failure *f)
 {
     struct space *space = NULL;
-    struct failure why = {0};
-    if (w->version > MANIFEST_COUNT_MAX) return refuse(f, "version: too large");
+    bool adds = w->kind == JOURNAL_ADD_WEIGHTS, token = w->token.token[0] || w->token.token[1];
     enum status st = store_space(r->store, w->space, &space);
     if (st) return failure_set(f, st, DETAIL_MEMORY, "no memory for a space");
-    struct heap_block sums = {0};
-    bool adds = w->kind == JOURNAL_ADD_WEIGHTS, token = w->token.token[0] || w->token.token[1];
-    if (adds) st = take_sums(r, w->tensors[JOURNAL_IDS].rows, &sums, &why);
-    if (!st) st = apply(r, space, w, sums.data, &why);
+    st = apply(r, space, w, sums->data, f);
     store_space_release(r->store, space);
     if (!st && token && r->token && !r->hidden_alone)
-        st = r->token(r->owner, w, adds ? sums.data : NULL, &why);
-    heap_give(r->heap, &sums);
+        st = r->token(r->owner, w, adds ? sums->data : NULL, f);
+    if (!st && store_last_version(r->store) < w->version)
+        store_restore_version(r->store, w->version);
+    return st;
+}
+
+enum status replay_write(const struct replay *r, const struct journal_write *w, struct failure *f)
+{
+    struct failure why = {0};
+    struct heap_block sums = {0};
+    enum status st = STATUS_OK;
+    if (w->version > MANIFEST_COUNT_MAX) return refuse(f, "version: too large");
+    if (w->kind == JOURNAL_ADD_WEIGHTS)
+        st = take_sums(r, w->tensors[JOURNAL_IDS].rows, &sums, &why);
     if (!st) {
-        if (store_last_version(r->store) < w->version) store_restore_version(r->store, w->version);
-        return STATUS_OK;
+        replay_gate_enter(r->gate);
+        st = write_in(r, w, &sums, &why);
+        replay_gate_leave(r->gate);
     }
+    heap_give(r->heap, &sums);
+    if (!st) return STATUS_OK;
     if (st == STATUS_RESOURCE_EXHAUSTED || st == STATUS_UNAVAILABLE)
         return failure_set(f, st, why.detail, "%s", why.text);
     return refuse(f, why.text);
@@ -318,10 +355,12 @@ static void drop_hidden(const struct replay *r, struct space *space)
 
 void replay_end(const struct replay *r)
 {
+    replay_gate_enter(r->gate);
     for (struct space *at = store_space_next(r->store, NULL), *next; at; at = next) {
         next = store_space_next(r->store, at);
         at->users++;
         drop_hidden(r, at);
         store_space_release(r->store, at);
     }
+    replay_gate_leave(r->gate);
 }

@@ -90,6 +90,8 @@ uint64_t graph_dirty_runs(const struct graph *g);
 
 /* The loop: a writer is let in, the only one. */
 void graph_expect_write(struct graph *g);
+/* Likewise, and nobody reads meanwhile: more is written in place. */
+void graph_expect_write_alone(struct graph *g);
 /* The loop: that writer is through, well or not; what it wrote is seen by readers from now on. */
 void graph_publish(struct graph *g);
 /* Returns the edition that the writer has made, or the newest. */

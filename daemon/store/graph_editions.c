@@ -104,6 +104,12 @@ void graph_expect_write(struct graph *g)
         g->write.tracked[part] = g->dirty[part].words != NULL;
 }
 
+void graph_expect_write_alone(struct graph *g)
+{
+    graph_expect_write(g);
+    g->write.alone = true;
+}
+
 /* What changed is dirty from now on. A part that was not tracked from the beginning is all. */
 static void note_changes(struct graph *g)
 {
@@ -273,15 +279,15 @@ static bool upkeep_is_due(const struct graph_edition *e)
 enum status graph_write_run(struct graph *of, uint64_t edges, graph_change *change, void *write,
                             struct failure *f)
 {
-    bool alone = !of->write.expected;
-    if (alone) graph_expect_write(of);
-    of->write.alone = alone;
+    bool unexpected = !of->write.expected;
+    if (unexpected) graph_expect_write_alone(of);
+    bool alone = of->write.alone;
     bool brief = edges <= IN_PLACE_EDGES_MAX && !upkeep_is_due(of->now);
     bool in_place = (alone || brief) && begin_in_place(of, alone);
     enum status st = attempt(of, in_place, change, write, f);
     if (st == STATUS_RESOURCE_EXHAUSTED && !in_place && begin_in_place(of, true))
         st = attempt(of, true, change, write, f);
-    if (alone) {
+    if (unexpected) {
         graph_publish(of);
         graph_free_gone(of->heap, graph_take_gone(of));
     }

@@ -93,7 +93,7 @@ struct graph_write {
     enum status starved;           /* what should have been copied found no memory */
     /* What the loop says when it lets the writer in. */
     bool expected;
-    bool alone;                /* nobody said so: nobody else uses the graph */
+    bool alone;                /* nobody reads it meanwhile */
     bool tracked[GRAPH_PARTS]; /* which bytes change must be known */
     uint64_t older;            /* the number of the newest edition that is pinned and not the newest
                                   of all; 0: none */

@@ -48,7 +48,8 @@ void journal_keeper_need(const struct journal_keeper *k, ea_status st, const cha
 void journal_keeper_wait(const struct journal_keeper *k)
 {
     int64_t until = give_up_ms();
-    while (ea_ping(k->client) != EA_OK)
+    ea_info info = {0};
+    while (ea_get_info(k->client, &info) != EA_OK || !info.ready)
         cr_assert(now_ms() < until, "%s", ea_error_text(k->client));
 }
 
