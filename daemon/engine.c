@@ -252,22 +252,12 @@ static enum status build_pipeline(struct engine *e, struct failure *f)
     return STATUS_OK;
 }
 
-bool engine_may_adopt(const struct config *c, struct failure *f)
-{
-    if (strcmp(c->persist_journal, "off") == 0) return true;
-    failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_NONE,
-                "persist.journal is not off: the journal would not have what is adopted");
-    return false;
-}
-
 /* What a daemon has left behind and cannot be adopted is gone: there are snapshots. One that waits
  * goes on with it. */
 static enum status build_memory(struct engine *e, struct failure *f)
 {
     struct hand_over *from = e->options.adopts;
-    enum status st = STATUS_OK;
-    if (from && !engine_may_adopt(&e->config, f)) st = STATUS_FAILED_PRECONDITION;
-    if (!st) st = engine_memory_build(&e->config, e->kernels, from, &e->heap, &e->store, f);
+    enum status st = engine_memory_build(&e->config, e->kernels, from, &e->heap, &e->store, f);
     if (!st || !from || from->peer_fd >= 0) return st;
     log_error("hand-over: %s; nothing of it is used", f->text);
     if (e->heap) heap_leave(e->heap);
@@ -420,8 +410,8 @@ bool engine_destroy(struct engine *e)
     /* it drains first: jobs that are left come back through done */
     if (e->cpu) e->cpu->ops->destroy(e->cpu);
     if (e->pipeline) pipeline_abandon(e->pipeline);
-    bool here = false, told = engine_tell(e, &here);
-    bool saved = engine_load_finish(&e->load, e->has_run && !(told && here));
+    bool has_all = false, told = engine_tell(e, &has_all);
+    bool saved = engine_load_finish(&e->load, e->has_run && !(told && has_all));
     http_destroy(e->http);
     calibrate_destroy(e->calibrate);
     if (e->gpu) e->gpu->ops->destroy(e->gpu);

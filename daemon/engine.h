@@ -33,9 +33,6 @@ struct engine_options {
     bool leaves_to_manager;
 };
 
-/* False, with why, if these settings forbid to take over what another daemon has: nobody need be
- * asked. */
-bool engine_may_adopt(const struct config *c, struct failure *f);
 enum status engine_create(const struct engine_options *options, struct engine **out,
                           struct failure *f);
 /* Runs the loop until the engine is stopped. Returns NULL, or why it stopped by itself: what was

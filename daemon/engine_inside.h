@@ -69,8 +69,9 @@ void engine_on_stop_wake(uv_async_t *async);
 void engine_on_hand_over(void *owner, struct connection *c, const void *ask);
 
 /* Nobody uses the store any more: tells a successor, if there is or may be one, what lies where.
- * *here: one waits, so that nothing need be saved. False: there is none, or no memory. */
-bool engine_tell(struct engine *e, bool *here);
+ * *saved: one waits, or the journal has all, so that nothing need be saved. False: there is none,
+ * or no memory. */
+bool engine_tell(struct engine *e, bool *saved);
 /* And gives it that, once everything but the store is gone. */
 void engine_give(struct engine *e);
 

@@ -27,8 +27,8 @@ enum status engine_load_adopt(struct engine_load *l, const struct persist_option
 {
     struct state_name name;
     enum status st = pipeline_adopt(l->pipeline, from, &name, f);
-    if (!st) st = persist_create(options, &l->persist, f);
-    if (!st) st = persist_adopt(l->persist, name.instance, name.generation, f);
+    if (!st) st = persist_open(options, &l->persist, f);
+    if (!st) st = persist_adopt(l->persist, name.instance, name.generation, from, f);
     if (!st) pipeline_set_persist(l->pipeline, l->persist);
     return st;
 }

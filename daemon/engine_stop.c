@@ -100,10 +100,7 @@ static int keep_descriptor(struct connection *c)
 /* Why nothing can be handed over; NULL: it can. */
 static const char *hindrance(const struct engine *e)
 {
-    if (e->load.under_way) return "the daemon is still loading its data";
-    if (strcmp(e->config.persist_journal, "off") != 0) /* it may be closed already */
-        return "persist.journal is not off: the journal would not have what comes after";
-    return NULL;
+    return e->load.under_way ? "the daemon is still loading its data" : NULL;
 }
 
 void engine_on_hand_over(void *owner, struct connection *c, const void *ask)
@@ -137,11 +134,12 @@ static enum status write_catalogue(struct engine *e, int *fd, struct failure *f)
         return st;
     }
     pipeline_tell(e->pipeline, w);
+    persist_tell(e->load.persist, w);
     st = catalogue_end(w, fd);
     return st ? failure_set(f, st, DETAIL_MEMORY, "no memory for a catalogue") : STATUS_OK;
 }
 
-bool engine_tell(struct engine *e, bool *here)
+bool engine_tell(struct engine *e, bool *saved)
 {
     struct hand_over *h = e->options.leaves;
     struct failure f = {0};
@@ -157,7 +155,9 @@ bool engine_tell(struct engine *e, bool *here)
         hand_over_close(h);
         return false;
     }
-    *here = e->restarts;
+    *saved = e->restarts || persist_has_all(e->load.persist);
+    if (*saved && !e->restarts)
+        log_info("persist: not saved: all that was written is in the journal");
     return true;
 }
 

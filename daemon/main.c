@@ -262,16 +262,11 @@ static bool take_descriptors(struct hand_over *from, int *inherited_fd)
     return true;
 }
 
-/* False: the daemon there refuses, and goes on; or what it would give could not be used, so that it
- * is not disturbed. */
-static bool ask(const char *path, const struct config *c, struct hand_over *from)
+/* False: the daemon there refuses, and goes on. */
+static bool ask(const char *path, struct hand_over *from)
 {
     struct failure f = {0};
     hand_over_close(from);
-    if (!engine_may_adopt(c, &f)) {
-        log_error("hand-over: %s", f.text);
-        return false;
-    }
     enum status st = hand_over_ask(path, from, &f);
     if (!st) return true;
     if (st == STATUS_UNAVAILABLE) {
@@ -380,7 +375,7 @@ int main(int argc, char **argv)
     engine_options.notify = notify;
     if (sd_watchdog_enabled(1, &engine_options.watchdog_us) <= 0) engine_options.watchdog_us = 0;
 
-    bool goes_on = !a.hand_over || ask(a.hand_over, c, &from);
+    bool goes_on = !a.hand_over || ask(a.hand_over, &from);
     int code = goes_on ? run(&engine_options, &a, &from) : EXIT_START;
     hand_over_close(&from);
     log_stop();

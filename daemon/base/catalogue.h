@@ -16,7 +16,7 @@
 #include "daemon/base/status.h"
 
 /* Raised whenever a piece changes its meaning or its size: only the same is understood. */
-enum { CATALOGUE_FORMAT = 1 };
+enum { CATALOGUE_FORMAT = 2 };
 
 struct catalogue_writer;
 

@@ -261,7 +261,8 @@ const struct config_key config_keys[] = {
      .offset = AT(persist_mib_per_s), .max = 1048576, .number = 0, .help = "MiB a second that a "
      "snapshot writes at most while requests are served; 0 for as many as the disk takes."},
     {.name = "persist.on_stop", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(persist_on_stop),
-     .number = true, .help = "Save a snapshot when the daemon stops."},
+     .number = true, .help = "Save a snapshot when the daemon stops; not if it leaves all to the "
+     "service manager (persist.hand_over) and the journal has it."},
     {.name = "persist.hand_over", .type = CONFIG_BOOLEAN, .live = true,
      .offset = AT(persist_hand_over), .number = true, .help = "Leave all data in memory with the "
      "service manager when the daemon stops, if that takes it: a restart goes on with it."},

@@ -326,6 +326,9 @@ static void init(struct journal *j, const struct journal_options *options)
     j->first_file = j->number - options->files_before;
     j->told.files = options->files_before + 1;
     j->told.added = j->told.written = j->told.synced = options->head.sequence - 1;
+    if (!options->after_snapshot) return;
+    j->health = j->told.health = JOURNAL_FAILED;
+    strcpy(j->told.why, "it begins with a snapshot, which is not on the disk yet");
 }
 
 static void finish(struct journal *j)
@@ -343,7 +346,7 @@ enum status journal_create(const struct journal_options *options, struct journal
     struct journal *j = fault_here("journal: struct") ? NULL : calloc(1, sizeof *j);
     if (!j) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
     init(j, options);
-    enum status st = journal_file_start(&j->file, options->folder, &options->head, f);
+    enum status st = journal_file_start(&j->file, options, f);
     if (!st && !start(j))
         st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_SYSTEM, "no thread for the journal");
     if (st)
@@ -354,7 +357,7 @@ enum status journal_create(const struct journal_options *options, struct journal
 }
 
 void journal_destroy(struct journal *j, void (*give)(void *owner, struct journal_entry *e),
-                     struct journal_counters *out, void *owner)
+                     struct journal_counters *out, struct journal_place *place, void *owner)
 {
     if (!j) return;
     pthread_mutex_lock(&j->lock);
@@ -366,5 +369,13 @@ void journal_destroy(struct journal *j, void (*give)(void *owner, struct journal
         next = e->next;
         give(owner, e);
     }
+    const struct journal_file *file = &j->file;
+    *place = (struct journal_place){
+        .sound = out->health == JOURNAL_SOUND && file->synced_sequence == file->sequence,
+        .number = file->head.number,
+        .salt = file->head.salt,
+        .bytes = file->at,
+        .sequence = file->sequence + 1,
+    };
     finish(j);
 }

@@ -35,8 +35,11 @@ struct journal_entry {
 
 struct journal_options {
     int folder;
-    struct journal_head head;  /* of the first file; its salt is set by journal_create */
-    uint64_t files_before;     /* that are kept, with the numbers before it */
+    struct journal_head head; /* of the first file; its salt is set by journal_create */
+    uint64_t files_before;    /* that are kept, with the numbers before it */
+    /* Nothing can be written before a snapshot is on the disk: the journal begins with it, and
+     * head.number is the last one that is taken. */
+    bool after_snapshot;
     void (*wake)(void *owner); /* journal_poll has something; any thread; or NULL */
     void *owner;
 };
@@ -60,13 +63,21 @@ struct journal_counters {
     uint64_t files;        /* in the folder */
 };
 
+/* Where it ended. */
+struct journal_place {
+    bool sound;      /* all that was added is on the disk */
+    uint64_t number; /* of the last file; 0: there was no journal */
+    uint64_t salt, bytes;
+    uint64_t sequence; /* of the record that would have come next */
+};
+
 /* Makes the first file, and starts the thread. */
 enum status journal_create(const struct journal_options *options, struct journal **out,
                            struct failure *f);
 /* Writes and syncs what is left; entries that were not given back are given to `give`. *out: how it
- * is then. NULL is fine. */
+ * is then; *place: where. NULL is fine. */
 void journal_destroy(struct journal *j, void (*give)(void *owner, struct journal_entry *e),
-                     struct journal_counters *out, void *owner);
+                     struct journal_counters *out, struct journal_place *place, void *owner);
 
 /* Takes an entry; its record's number. Numbers rise by one. */
 uint64_t journal_add(struct journal *j, struct journal_entry *e);

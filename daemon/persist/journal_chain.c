@@ -36,6 +36,36 @@ static enum status read_head(const struct chain *c, uint64_t i, struct journal_h
     return st;
 }
 
+/* Nothing in these files, from the next on, was acknowledged. */
+static void forget_rest(struct chain *c)
+{
+    for (uint64_t i = c->next; c->replay && i < c->count; i++)
+        journal_file_remove(c->folder->fd, c->numbers[i]);
+    c->count = c->next;
+}
+
+/* True if a file has no write. */
+static bool is_empty(const struct chain *c, uint64_t i)
+{
+    struct journal_reader *r = NULL;
+    struct journal_write w;
+    struct failure why = {0};
+    if (journal_reader_open(c->folder->fd, c->numbers[i], &r, &why)) return false;
+    enum journal_step step = journal_reader_next(r, &w, &why);
+    journal_reader_close(r);
+    return step == JOURNAL_STEP_LAST || step == JOURNAL_STEP_TORN;
+}
+
+/* True if the journal was to begin with a snapshot that never came: nothing was written then. */
+static bool never_began(const struct chain *c, uint64_t snapshot)
+{
+    struct journal_head h;
+    bool never = !read_head(c, 0, &h, NULL) && h.broken && h.snapshot > snapshot;
+    for (uint64_t i = 0; never && i < c->count; i++)
+        never = is_empty(c, i);
+    return never;
+}
+
 /* Finds the file that the snapshot names. */
 static enum status find_first(struct chain *c, const struct journal_base *base, struct failure *f)
 {
@@ -52,6 +82,10 @@ static enum status find_first(struct chain *c, const struct journal_base *base, 
             return refuse(c->numbers[i], "it follows a snapshot of other data with that number", f);
     }
     if (found) return STATUS_OK;
+    if (never_began(c, base->snapshot)) {
+        forget_rest(c);
+        return STATUS_OK;
+    }
     char what[80];
     snprintf(what, sizeof what, "it does not follow what was loaded (snapshot %" PRIu64 ")",
              base->snapshot);
@@ -121,14 +155,6 @@ static enum status cut(struct chain *c, const struct journal_reader *r, struct f
     return journal_file_cut(c->folder->fd, number, at, f);
 }
 
-/* Nothing in these files, from the next on, was acknowledged. */
-static void forget_rest(struct chain *c)
-{
-    for (uint64_t i = c->next; c->replay && i < c->count; i++)
-        journal_file_remove(c->folder->fd, c->numbers[i]);
-    c->count = c->next;
-}
-
 /* Where the journal goes on, if nothing follows what r has read. */
 static void note_end(struct chain *c, const struct journal_reader *r)
 {
@@ -136,6 +162,7 @@ static void note_end(struct chain *c, const struct journal_reader *r)
     c->end.number = c->end.last.number;
     c->end.salt = c->end.last.salt;
     c->end.sequence = journal_reader_sequence(r) - c->refused;
+    c->end.ended = journal_reader_ended(r);
 }
 
 /* The file ends in the middle of a record, which only the last one may. */

@@ -23,6 +23,7 @@ struct journal_end {
     uint64_t number, sequence, salt;
     struct journal_head last; /* of the last file; files 0: all 0 */
     bool lost;                /* it was damaged: what was acknowledged may not be there */
+    bool ended;               /* in order: all that was acknowledged is there */
 };
 /* What will be replayed, by the heads alone: *bytes of files, and the last head. False: a head is
  * damaged. */

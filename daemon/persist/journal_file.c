@@ -273,6 +273,15 @@ enum status journal_reader_open(int folder, uint64_t number, struct journal_read
     return STATUS_OK;
 }
 
+bool journal_reader_ended(const struct journal_reader *r)
+{
+    uint8_t bytes[JOURNAL_RECORD_BYTES];
+    struct journal_record record;
+    return r->bytes >= JOURNAL_HEAD_BYTES + sizeof bytes &&
+           !read_at(r, r->bytes - sizeof bytes, bytes, sizeof bytes, NULL) &&
+           journal_record_parse(bytes, r->head.salt, &record) && record.kind == JOURNAL_END;
+}
+
 /* True if a record behind `at` says that what stands there was synced. */
 static enum status look_for_synced(const struct journal_reader *r, uint64_t at, bool *synced,
                                    struct failure *f)

@@ -47,6 +47,8 @@ enum journal_step journal_reader_next(struct journal_reader *r, struct journal_w
 uint64_t journal_reader_position(const struct journal_reader *r);
 uint64_t journal_reader_bytes(const struct journal_reader *r);    /* of the file */
 uint64_t journal_reader_sequence(const struct journal_reader *r); /* that the next record has */
+/* The last record says that the file was ended in order: all of it is on the disk. */
+bool journal_reader_ended(const struct journal_reader *r);
 
 /* Removes a file of which nothing was used. */
 void journal_file_remove(int folder, uint64_t number);

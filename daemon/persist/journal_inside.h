@@ -23,9 +23,9 @@ struct journal_file {
     char *gathered;       /* room for rows that are gathered */
     XXH3_state_t *sum;
 };
-/* Makes the first one. */
-enum status journal_file_start(struct journal_file *file, int folder,
-                               const struct journal_head *head, struct failure *f);
+/* Makes the first one, unless it begins with a snapshot. */
+enum status journal_file_start(struct journal_file *file, const struct journal_options *options,
+                               struct failure *f);
 /* Ends the file, if it is sound, and begins the next. */
 enum status journal_file_turn(struct journal_file *file, bool sound,
                               const struct journal_turn *turn, struct failure *f);

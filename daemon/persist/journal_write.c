@@ -53,16 +53,16 @@ static enum status make(struct journal_file *file, struct failure *f)
     return STATUS_OK;
 }
 
-enum status journal_file_start(struct journal_file *file, int folder,
-                               const struct journal_head *head, struct failure *f)
+enum status journal_file_start(struct journal_file *file, const struct journal_options *options,
+                               struct failure *f)
 {
-    *file = (struct journal_file){.folder = folder, .fd = -1, .head = *head};
-    file->sequence = file->synced_sequence = head->sequence - 1;
+    *file = (struct journal_file){.folder = options->folder, .fd = -1, .head = options->head};
+    file->sequence = file->synced_sequence = file->head.sequence - 1;
     file->gathered = fault_here("journal: gathered") ? NULL : aligned_alloc(64, GATHERED_BYTES);
     file->sum = fault_here("journal: sum") ? NULL : XXH3_createState();
     if (!file->gathered || !file->sum)
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory");
-    return make(file, f);
+    return options->after_snapshot ? STATUS_OK : make(file, f);
 }
 
 enum status journal_file_turn(struct journal_file *file, bool sound,

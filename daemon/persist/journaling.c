@@ -44,11 +44,11 @@ void journaling_replayed(struct persist *p, const struct journal_end *end, uint6
 bool journaling_is_whole(const struct persist *p)
 {
     const struct journal_head *last = &p->replayed.last;
-    return p->replayed.files && !p->replayed.lost && last->always &&
+    return p->replayed.files && !p->replayed.lost && (last->always || p->replayed.ended) &&
            last->generation >= p->before.generation;
 }
 
-enum status journaling_start(struct persist *p, struct failure *f)
+enum status journaling_start(struct persist *p, bool after_snapshot, struct failure *f)
 {
     const struct config *c = p->options.config;
     const struct journal_end *end = &p->replayed;
@@ -58,13 +58,15 @@ enum status journaling_start(struct persist *p, struct failure *f)
         .folder = p->folder.fd,
         .head = {.number = end->number + 1,
                  .instance = p->instance,
-                 .generation = p->generation,
+                 .generation = p->folder_generation,
                  .sequence = end->files ? end->sequence : 1,
                  .always = strcmp(c->persist_journal, "always") == 0},
         .files_before = end->files,
+        .after_snapshot = after_snapshot,
         .wake = p->options.wake,
         .owner = p->options.owner,
     };
+    if (after_snapshot) options.head.number--; /* the first file is the snapshot's */
     if (end->files) {
         options.head.previous = end->salt;
     } else {
@@ -87,8 +89,13 @@ void persist_close_journal(struct persist *p, void (*give)(void *owner, struct j
                            struct journal_counters *out, void *owner)
 {
     p->replayed.number = journal_file_now(p->journal);
-    journal_destroy(p->journal, give, out, owner);
+    journal_destroy(p->journal, give, out, &p->ended, owner);
     p->journal = NULL;
+}
+
+bool persist_has_all(const struct persist *p)
+{
+    return p->ended.sound;
 }
 
 /* ---------------------------------------------------------------- snapshots */

@@ -150,11 +150,11 @@ enum status persist_name(struct persist *p, const struct manifest *m, uint64_t n
                            "persist.dir: generation: too large to go on from");
     if (!p->new_instance) p->new_instance = random_number();
     p->instance = goes_on ? m->instance : replayed ? p->replayed.last.instance : p->new_instance;
-    p->generation = goes_on ? generation : generation + 1;
+    p->generation = p->folder_generation = goes_on ? generation : generation + 1;
     p->foretold = p->names_later;
     if (p->foretold) return STATUS_OK;
     struct folder_state now = {number, p->generation};
-    st = journaling_start(p, f); /* first: its file has the generation, too */
+    st = journaling_start(p, false, f); /* first: its file has the generation, too */
     if (!st) st = write_state(p, &now, f);
     if (!st && number && !goes_on && !replayed)
         log_warning("persist: what was written after the snapshot%s is lost; the data has a new "
@@ -235,8 +235,8 @@ enum status persist_save(struct persist *p, bool complete, struct failure *f)
 }
 
 /* The daemon before, if it was killed, has the folder until its memory is taken down. */
-enum status persist_start(const struct persist_options *options, struct persist **out,
-                          struct failure *f)
+enum status persist_open(const struct persist_options *options, struct persist **out,
+                         struct failure *f)
 {
     enum { WAIT_MS = 10000, STEP_MS = 20 };
     const struct timespec step = {.tv_nsec = STEP_MS * 1000000L};
@@ -246,6 +246,13 @@ enum status persist_start(const struct persist_options *options, struct persist 
         nanosleep(&step, NULL);
         st = persist_create(options, out, f);
     }
+    return st;
+}
+
+enum status persist_start(const struct persist_options *options, struct persist **out,
+                          struct failure *f)
+{
+    enum status st = persist_open(options, out, f);
     return st ? st : persist_load_begin(*out, f);
 }
 

@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 
+#include "daemon/base/catalogue.h"
 #include "daemon/base/config.h"
 #include "daemon/persist/journal.h"
 #include "daemon/persist/save_item.h"
@@ -42,9 +43,14 @@ void persist_destroy(struct persist *p);
 
 /* Loads the newest snapshot, as persist.load says, and notes durably that its instance goes on. */
 enum status persist_load(struct persist *p, struct failure *f);
-/* In its place, for data that is in memory already, of this name. */
+/* In its place, for data that is in memory already, of this name; from: what persist_tell told of
+ * the other daemon's folder. */
 enum status persist_adopt(struct persist *p, uint64_t instance, uint64_t generation,
-                          struct failure *f);
+                          struct catalogue_reader *from, struct failure *f);
+/* Tells a successor where the data are, and where the journal ended, which must be closed. */
+void persist_tell(const struct persist *p, struct catalogue_writer *w);
+/* True: the journal is closed, and has all that came after a snapshot. */
+bool persist_has_all(const struct persist *p);
 
 /* ---- the same while the daemon serves: threads fill objects (loader.c) ---- */
 
@@ -97,9 +103,12 @@ void persist_close_journal(struct persist *p, void (*give)(void *owner, struct j
 uint64_t persist_instance(const struct persist *p);
 uint64_t persist_generation(const struct persist *p);
 
-/* For an engine that starts: creates it and begins to load. And a save as it stops, if wanted
+/* For an engine that starts: creates it, waiting for a daemon that ends, and begins to load. And a
+ * save as it stops, if wanted
  * (persist.on_stop), which logs what goes wrong. p NULL is fine. False: what was to be saved is
  * not. */
+enum status persist_open(const struct persist_options *options, struct persist **out,
+                         struct failure *f);
 enum status persist_start(const struct persist_options *options, struct persist **out,
                           struct failure *f);
 bool persist_stop(struct persist *p, bool complete);

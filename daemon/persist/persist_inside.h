@@ -15,6 +15,7 @@ struct persist {
     struct folder folder; /* fd < 0: nothing is kept on the disk */
     struct manifest_key key;
     uint64_t instance, generation;
+    uint64_t folder_generation;    /* that its state has: another daemon's may be larger */
     uint64_t number;               /* of the last snapshot that was loaded or written; 0: none */
     uint64_t number_next;          /* above all that there are */
     struct manifest last;          /* what is in it */
@@ -32,7 +33,8 @@ struct persist {
     bool foretold;                 /* the names below are those that it should have then */
     uint64_t new_instance;         /* that it has if none goes on; 0: not drawn */
     struct journal *journal;       /* NULL: there is none */
-    struct journal_end replayed;   /* what there was of one, and was replayed */
+    struct journal_end replayed;   /* what there was of one, and was replayed or goes on */
+    struct journal_place ended;    /* where it was closed */
     bool has_files;                /* of a journal */
     struct journal_turn file_turn; /* where a save without a journal is */
     uint64_t files_from; /* what is needed when the save is on the disk: it and newer ones */
@@ -48,8 +50,9 @@ uint64_t journaling_foretell(struct persist *p, const struct journal_base *base)
 void journaling_replayed(struct persist *p, const struct journal_end *end, uint64_t took_ns);
 /* Whether all that was acknowledged is there, and so the instance stays. */
 bool journaling_is_whole(const struct persist *p);
-/* Begins to write one, if that is wanted. */
-enum status journaling_start(struct persist *p, struct failure *f);
+/* Begins to write one, if that is wanted: behind what there was, or at the snapshot that was
+ * loaded; after_snapshot: at the next one, and nothing is written before that is on the disk. */
+enum status journaling_start(struct persist *p, bool after_snapshot, struct failure *f);
 /* A snapshot of this instant begins, of everything, in the folder: its number and names. */
 enum status journaling_begin_save(struct persist *p, const struct save *s, struct failure *f);
 /* It is about to get its name; its thread. */

@@ -457,5 +457,6 @@ void pipeline_set_persist(struct pipeline *p, struct persist *persist)
     if (persist_keeps(persist))
         p->state = (struct state_name){persist_instance(persist), persist_generation(persist), 0};
     journals_open(p, persist_journal(persist));
+    if (journals_want_save(p)) p->saves.ended_ns -= JOURNAL_GAP_NS; /* at once */
     if (!persist_is_loading(persist)) saved_tokens_take(p);
 }

@@ -1,5 +1,5 @@
-/* Hand-overs that go another way: one of the two daemons ends or hangs in the middle, there is a
- * journal, requests are not finished in time; and what moves while all goes well. */
+/* Hand-overs that go another way: one of the two daemons ends or hangs in the middle, requests are
+ * not finished in time; and what moves while all goes well. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -232,34 +232,6 @@ Test(hand_over_ends, the_successor_hangs)
     wait_logged(&p.daemon, "the heap is another daemon's already");
     place_expect(&p, &before);
     place_delete_tagged(&p, 900000 - 11, EA_OK);
-    place_close(&p);
-}
-
-/* ---- a journal, here or there ---- */
-
-Test(hand_over_ends, not_beside_a_journal)
-{
-    struct data_place p;
-    place_open(&p, NULL);
-    place_fill(&p);
-    struct data_state before = place_look(&p);
-    p.settings[3] = "persist.journal=second";
-    int undisturbed = raw_connect(&p.daemon);
-    raw_hello(undisturbed, "kept");
-    cr_assert_eq(daemon_succeed(&p.daemon, p.settings), -1);
-    wait_logged(&p.daemon, "the journal would not have what is adopted");
-    cr_assert_lt(recv(undisturbed, &(char){0}, 1, MSG_DONTWAIT), 0); /* it was not even asked */
-    close(undisturbed);
-    place_expect(&p, &before);
-    int status;
-    kill(p.daemon.pid, SIGTERM);
-    waitpid(p.daemon.pid, &status, 0);
-    daemon_restart(&p.daemon, p.settings);
-    before = place_look(&p);
-    p.settings[3] = NULL;
-    cr_assert_eq(daemon_succeed(&p.daemon, p.settings), -1);
-    wait_logged(&p.daemon, "the journal would not have what comes after");
-    place_expect(&p, &before);
     place_close(&p);
 }
 

@@ -1,5 +1,6 @@
 /* What a daemon leaves to the service manager, and the next start makes of it. */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include "daemon/base/memory_file.h"
 #include "daemon/handover/hand_over.h"
+#include "daemon/persist/folder.h"
 #include "tests/support/data_place.h"
 #include "tests/support/persist_house.h"
 #include "tests/support/scene.h"
@@ -75,7 +77,8 @@ static void hear(struct manager *m)
 /* As systemctl restart: SIGTERM, and started again with what it left. */
 static void restart_with(struct data_place *p, struct manager *m, const int *fds)
 {
-    const struct daemon_surroundings in = {m->path, fds, hand_over_names, HAND_OVER_STORED};
+    const struct daemon_surroundings in = {m->path, fds, hand_over_names,
+                                           fds ? HAND_OVER_STORED : 0};
     daemon_start_in(&p->daemon, p->settings, &in);
 }
 
@@ -121,27 +124,91 @@ Test(hand_over_manager, through_the_service_manager)
     place_close(&p);
 }
 
-/* Nothing is left there beside a journal, which has what was written. */
+static void delete_one(const struct data_place *p, uint64_t id)
+{
+    ea_delete_counts counts = {0};
+    cr_assert_eq(ea_delete(p->client, "rows", &id, 1, &counts), EA_OK, "%s",
+                 ea_error_text(p->client));
+    cr_assert_eq(counts.deleted, 1);
+}
+
+static uint64_t snapshots(const struct data_place *p)
+{
+    uint64_t *numbers = NULL, count = 0;
+    int fd = open(p->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cr_assert_eq(folder_list(fd, &numbers, &count, NULL), STATUS_OK);
+    free(numbers);
+    close(fd);
+    return count;
+}
+
+/* With a journal that has everything nothing is saved at the stop: not if it is started again with
+ * what it left, and not if it is not. */
 Test(hand_over_manager, a_journal_is_enough)
+{
+    static const char *const kinds[] = {"persist.journal=always", "persist.journal=second"};
+    for (int i = 0; i < 2; i++) {
+        struct data_place p;
+        struct manager m;
+        begin_managed(&p, &m);
+        struct data_state before = place_look(&p);
+        stop_kept(&p, &m);
+        p.settings[3] = kinds[i]; /* and saves at a stop */
+        restart_with(&p, &m, m.fds);
+        wait_logged(&p.daemon, "the journal begins with a snapshot");
+        wait_logged(&p.daemon, "the journal is sound again");
+        place_expect(&p, &before);
+        place_delete_tagged(&p, 900000 - 11, EA_OK); /* the remembered answer */
+        delete_one(&p, 900000 - 22);
+        hear(&m);
+        before = place_look(&p);
+        stop_kept(&p, &m);
+        wait_logged(&p.daemon, "not saved: all that was written is in the journal");
+        cr_assert_eq(snapshots(&p), 1);
+        restart_with(&p, &m, m.fds);
+        place_expect(&p, &before);
+        hear(&m);
+        stop_kept(&p, &m);
+        cr_assert_eq(snapshots(&p), 1);
+        place_close_all(m.fds, HAND_OVER_STORED);
+        restart_with(&p, &m, NULL); /* systemctl stop, and start */
+        wait_logged(&p.daemon, "writes of the journal");
+        struct data_state now = place_look(&p);
+        cr_assert_eq(now.bits, before.bits);
+        cr_assert_eq(now.instance, before.instance);
+        cr_assert_gt(now.generation, before.generation);
+        place_delete_tagged(&p, 900000 - 11, EA_OK);
+        for (int k = 0; k < HAND_OVER_STORED; k++)
+            m.fds[k] = -1;
+        close_manager(&m);
+        place_close(&p);
+    }
+}
+
+/* Where it is turned on, it begins at the snapshot of the stop. */
+Test(hand_over_manager, a_journal_that_is_turned_on)
 {
     struct data_place p;
     struct manager m;
-    int status;
     begin_managed(&p, &m);
+    p.settings[3] = NULL;
     stop_kept(&p, &m);
-    place_close_all(m.fds, HAND_OVER_STORED);
-    for (int i = 0; i < HAND_OVER_STORED; i++)
-        m.fds[i] = -1;
-    p.settings[3] = "persist.journal=second";
-    const struct daemon_surroundings in = {.notify_socket = m.path};
-    daemon_start_in(&p.daemon, p.settings, &in);
-    kill(p.daemon.pid, SIGTERM);
-    waitpid(p.daemon.pid, &status, 0);
-    cr_assert_eq(status, 0);
+    restart_with(&p, &m, m.fds);
     hear(&m);
-    for (int i = 0; i < HAND_OVER_STORED; i++)
-        cr_assert_lt(m.fds[i], 0);
-    daemon_start_in(&p.daemon, p.settings, &in);
+    struct data_state before = place_look(&p);
+    stop_kept(&p, &m);
+    cr_assert_eq(snapshots(&p), 1);
+    p.settings[3] = "persist.journal=always";
+    restart_with(&p, &m, m.fds);
+    place_expect(&p, &before);
+    delete_one(&p, 900000 - 22); /* at once */
+    before = place_look(&p);
+    daemon_kill(&p.daemon);
+    restart_with(&p, &m, NULL);
+    struct data_state now = place_look(&p);
+    cr_assert_eq(now.bits, before.bits);
+    cr_assert_eq(now.instance, before.instance);
+    hear(&m);
     close_manager(&m);
     place_close(&p);
 }

@@ -50,7 +50,7 @@ static void give_all(struct journal_house *h, struct journal_entry *e)
 void journal_house_stop(struct journal_house *h)
 {
     struct journal_counters counters;
-    journal_destroy(h->journal, journal_house_give, &counters, h);
+    journal_destroy(h->journal, journal_house_give, &counters, &h->place, h);
     h->journal = NULL;
 }
 

@@ -12,7 +12,8 @@ struct journal_house {
     struct folder folder;
     struct journal *journal;
     char path[64];
-    uint64_t given; /* entries that came back */
+    uint64_t given;             /* entries that came back */
+    struct journal_place place; /* where the journal was stopped */
 };
 
 /* Opens the folder; without a journal. */

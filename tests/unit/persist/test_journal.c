@@ -221,12 +221,13 @@ static void make_half_synced(const char *path, uint64_t *synced)
     struct folder folder;
     struct failure f;
     struct journal_file file;
-    struct journal_head head = {.number = 1, .instance = 1, .generation = 1, .sequence = 1};
     struct journal_entry e = {.write = {.kind = JOURNAL_DELETE, .version = 1}};
     strcpy(e.write.space, "alpha");
     strcpy(e.write.name, "rows");
     cr_assert_eq(folder_open(path, &folder, &f), STATUS_OK);
-    cr_assert_eq(journal_file_start(&file, folder.fd, &head, &f), STATUS_OK);
+    const struct journal_options options = {
+        .folder = folder.fd, .head = {.number = 1, .instance = 1, .generation = 1, .sequence = 1}};
+    cr_assert_eq(journal_file_start(&file, &options, &f), STATUS_OK);
     for (uint32_t i = 0; i < 8; i++) {
         e.write.tensors[JOURNAL_IDS] =
             (struct tensor){DTYPE_UINT64, 5 * i + 1, 1, (void *)(uintptr_t)ids};
