@@ -1,5 +1,12 @@
 # tests/rules.mk: how tests, fuzzers and benches are linked and run. The Makefile includes it.
 
+# A library that makes syncs of a daemon under test slow.
+$(BUILD)/tests/bench/slow_sync.so: tests/bench/slow_sync.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) -fvisibility=default -shared -fPIC -o $@ $<
+$(BUILD)/tests/bench/bench_journal: | $(BUILD)/tests/bench/slow_sync.so
+
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(HARNESS) $(SUPPORT_A) $(GPU_A) $(DAEMON_A) \
         $(KERNEL_A) $(CLI_A) $(CLIENT_A)
 	$(call say,LD,$@)

@@ -24,18 +24,12 @@
 
 /* ---------------------------------------------------------------- what the loop is told */
 
-/* rest: what was taken, and is not written yet. */
-static void tell(struct journal *j, struct journal_entry *done, const struct journal_entry *rest)
+/* Says how it is. rest: what was taken, and is not written yet. */
+static void note(struct journal *j, const struct journal_entry *rest)
 {
     struct journal_file *file = &j->file;
     pthread_mutex_lock(&j->lock);
     if (!rest) rest = j->head;
-    if (done) {
-        *j->done_tail = done;
-        while (done->next)
-            done = done->next;
-        j->done_tail = &done->next;
-    }
     struct journal_counters *c = &j->told;
     c->records = file->records;
     c->bytes = file->bytes_ever;
@@ -49,6 +43,20 @@ static void tell(struct journal *j, struct journal_entry *done, const struct jou
     c->files = file->head.number + 1 - j->first_file;
     c->oldest_ns = file->oldest_ns ? file->oldest_ns : rest ? rest->added_ns : 0;
     pthread_mutex_unlock(&j->lock);
+}
+
+/* The same, and gives back what is written. */
+static void tell(struct journal *j, const struct journal_entry *rest)
+{
+    note(j, rest);
+    pthread_mutex_lock(&j->lock);
+    if (j->unsynced) {
+        *j->done_tail = j->unsynced;
+        j->done_tail = j->unsynced_tail;
+    }
+    pthread_mutex_unlock(&j->lock);
+    j->unsynced = NULL;
+    j->unsynced_tail = &j->unsynced;
     if (j->options.wake) j->options.wake(j->options.owner);
 }
 
@@ -139,7 +147,23 @@ static void fail(struct journal *j, enum journal_health health, const struct fai
 {
     if (health == JOURNAL_FAILED) j->health = health;
     set_health(j, health, why);
-    tell(j, NULL, NULL);
+    tell(j, NULL);
+}
+
+static void sync_now(struct journal *j)
+{
+    struct failure why = {0};
+    uint64_t began_ns = clock_now_ns();
+    j->file.sync_due_ns = 0;
+    if (j->health != JOURNAL_SOUND || j->file.synced_sequence == j->file.sequence) return;
+    if (journal_file_sync(&j->file, &why)) {
+        fail(j, JOURNAL_FAILED, &why);
+        return;
+    }
+    j->sync_ns = clock_now_ns() - began_ns;
+    pthread_mutex_lock(&j->lock);
+    j->hoped = j->file.group_last + (j->told.added - j->file.sequence);
+    pthread_mutex_unlock(&j->lock);
 }
 
 static void write_entry(struct journal *j, const struct journal_entry *e)
@@ -155,6 +179,8 @@ static void write_entry(struct journal *j, const struct journal_entry *e)
         enum status st = journal_file_write(&j->file, e, &why);
         if (!st && waited && j->told.health == JOURNAL_NO_ROOM) set_health(j, JOURNAL_SOUND, NULL);
         if (!st) return;
+        if (j->file.head.always && !waited) sync_now(j); /* what was written waits for nothing */
+        if (j->health != JOURNAL_SOUND) break;
         fail(j, st == STATUS_RESOURCE_EXHAUSTED ? JOURNAL_NO_ROOM : JOURNAL_FAILED, &why);
         waited = true;
         if (j->health == JOURNAL_SOUND && !wait_for_room(j)) fail(j, JOURNAL_FAILED, &why);
@@ -162,30 +188,42 @@ static void write_entry(struct journal *j, const struct journal_entry *e)
     j->file.sequence++; /* records that were given up have numbers, too */
 }
 
-static void sync_now(struct journal *j)
+/* Clients that were answered when the last sync ended write again in a moment, and those that came
+ * meanwhile are here already: without waiting, one half would be synced after the other, each by
+ * half as many syncs as there could be. True: they are waited for, for a quarter of a sync. */
+static bool hopes(struct journal *j)
 {
-    struct failure why = {0};
-    if (j->health != JOURNAL_SOUND || !journal_file_sync(&j->file, &why)) return;
-    fail(j, JOURNAL_FAILED, &why);
+    struct journal_file *file = &j->file;
+    uint64_t unsynced = file->sequence - file->synced_sequence;
+    if (j->health != JOURNAL_SOUND || !unsynced || unsynced >= j->hoped) return false;
+    if (!file->sync_due_ns) file->sync_due_ns = clock_now_ns() + j->sync_ns / 4;
+    return true;
 }
 
 /* Writes what was taken, and gives it back group by group. */
 static void write_all(struct journal *j, struct journal_entry *all)
 {
     while (all) {
-        struct journal_entry *first = all, *last = all;
         uint64_t from = j->file.bytes_ever;
-        for (;; last = last->next) {
-            if (last->begins_file)
-                begin_file(j, last);
+        bool full = false;
+        while (all && !full) {
+            struct journal_entry *e = all;
+            all = e->next;
+            e->next = NULL;
+            if (e->begins_file)
+                begin_file(j, e);
             else
-                write_entry(j, last);
-            if (!last->next || j->file.bytes_ever - from >= GROUP_BYTES) break;
+                write_entry(j, e);
+            *j->unsynced_tail = e;
+            j->unsynced_tail = &e->next;
+            full = j->file.bytes_ever - from >= GROUP_BYTES;
         }
-        all = last->next;
-        last->next = NULL;
+        if (j->file.head.always && !full && hopes(j)) {
+            note(j, all);
+            continue;
+        }
         if (j->file.head.always) sync_now(j);
-        tell(j, first, all);
+        tell(j, all);
     }
 }
 
@@ -197,7 +235,7 @@ static void snapshot_done(struct journal *j, uint64_t before)
     j->file.bytes_since = j->file.at;
     if (j->health == JOURNAL_SOUND && j->told.health == JOURNAL_FAILED)
         set_health(j, JOURNAL_SOUND, NULL);
-    tell(j, NULL, NULL);
+    tell(j, NULL);
 }
 
 static void *run(void *arg)
@@ -211,14 +249,13 @@ static void *run(void *arg)
         if (all) write_all(j, all);
         uint64_t due_ns = j->file.sync_due_ns;
         if (due_ns && (stop || clock_now_ns() >= due_ns)) {
-            j->file.sync_due_ns = 0;
             sync_now(j);
-            tell(j, NULL, NULL);
+            tell(j, NULL);
         }
         if (stop && !all) break;
     }
     if (j->health == JOURNAL_SOUND) journal_file_end(&j->file);
-    tell(j, NULL, NULL);
+    tell(j, NULL);
     return NULL;
 }
 
@@ -322,9 +359,10 @@ static void init(struct journal *j, const struct journal_options *options)
     j->retry_ns = SECOND_NS;
     j->tail = &j->head;
     j->done_tail = &j->done;
+    j->unsynced_tail = &j->unsynced;
     j->number = options->head.number;
-    j->first_file = j->number - options->files_before;
-    j->told.files = options->files_before + 1;
+    j->first_file = j->number + options->after_snapshot - options->files_before;
+    j->told.files = options->files_before + !options->after_snapshot;
     j->told.added = j->told.written = j->told.synced = options->head.sequence - 1;
     if (!options->after_snapshot) return;
     j->health = j->told.health = JOURNAL_FAILED;

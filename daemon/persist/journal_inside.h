@@ -50,6 +50,10 @@ struct journal {
     struct journal_counters told;
     atomic_bool stop;
 
+    /* Of `always`, the thread's: entries that are written, and given back with the sync; how many
+     * records the next sync should be for, and how long the last one took. */
+    struct journal_entry *unsynced, **unsynced_tail;
+    uint64_t hoped, sync_ns;
     uint64_t retry_ns;            /* how long it waits for room; tests wait longer */
     struct journal_file file;     /* the thread's */
     uint64_t first_file;          /* likewise: the oldest that is kept */

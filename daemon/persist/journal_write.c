@@ -14,8 +14,11 @@
 #include "daemon/base/fault.h"
 #include "daemon/persist/journal_inside.h"
 
-#define SECOND_NS   UINT64_C(1000000000)
-#define START_BYTES (UINT64_C(8) << 20) /* after so many the disk is told to begin */
+#define SECOND_NS UINT64_C(1000000000)
+/* After so many the disk is told to begin; where each group is synced, while the next record is
+ * summed and copied. */
+#define START_BYTES        (UINT64_C(8) << 20)
+#define START_ALWAYS_BYTES (UINT64_C(256) << 10)
 enum { GATHERED_BYTES = 1 << 20 };
 
 static enum status refuse(const struct journal_file *file, const char *what, int error,
@@ -211,7 +214,8 @@ static enum status write_record(struct journal_file *file, const struct journal_
 /* The disk begins with what it will have to sync. */
 static void begin_early(struct journal_file *file)
 {
-    if (file->at - file->begun_at < START_BYTES) return;
+    uint64_t least = file->head.always ? START_ALWAYS_BYTES : START_BYTES;
+    if (file->at - file->begun_at < least) return;
     sync_file_range(file->fd, (off_t)file->begun_at, (off_t)(file->at - file->begun_at),
                     SYNC_FILE_RANGE_WRITE);
     file->begun_at = file->at;

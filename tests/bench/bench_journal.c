@@ -21,13 +21,17 @@ static struct {
     int runs;
     const char *dir;
     uint64_t rows;
-} asked = {5, 1024, 3, "/tmp", 100};
+    uint32_t sync_ms;
+    bool always_alone;
+} asked = {5, 1024, 3, "/tmp", 100, 0, false};
 
 static const struct argp_option options[] = {
     {"quick", 'q', 0, 0, "a first look", 0},
     {"dir", 'd', "DIR", 0, "where the journal lies (/tmp)", 0},
     {"rows", 'r', "N", 0, "rows of a write of `always` (100)", 0},
     {"mib", 'm', "N", 0, "MiB of an upload (1024)", 0},
+    {"sync-ms", 's', "N", 0, "each sync costs so much more, the disk alone's, too", 0},
+    {"always", 'a', 0, 0, "no uploads", 0},
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -41,6 +45,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'd': asked.dir = arg; return 0;
     case 'r': asked.rows = strtoull(arg, NULL, 10); return 0;
     case 'm': asked.mib = strtoull(arg, NULL, 10); return 0;
+    case 's': asked.sync_ms = (uint32_t)strtoul(arg, NULL, 10); return 0;
+    case 'a': asked.always_alone = true; return 0;
     default: return ARGP_ERR_UNKNOWN;
     }
 }
@@ -74,6 +80,26 @@ static void stop(struct daemon_process *d)
     daemon_clean(d);
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     if (system(command)) bench_fail(folder, "cannot be removed"); /* NOLINT(cert-env33-c) */
+}
+
+/* Each daemon from now on has a slow disk. */
+static void slow_down(void)
+{
+    char library[512], ms[16];
+    build_path("tests/bench/slow_sync.so", library, sizeof library);
+    if (access(library, R_OK)) bench_fail(library, "is not there");
+    snprintf(ms, sizeof ms, "%u", asked.sync_ms);
+    setenv("ENGRAM_BENCH_SYNC_MS", ms, 1);
+    setenv("LD_PRELOAD", library, 1);
+}
+
+/* The bench's own syncs cost the same. */
+static int sync_slowly(int fd)
+{
+    const struct timespec t = {asked.sync_ms / 1000, asked.sync_ms % 1000 * 1000000L};
+    int rc = fdatasync(fd);
+    nanosleep(&t, NULL);
+    return rc;
 }
 
 /* Seconds of processors that the daemon has had. */
@@ -129,10 +155,10 @@ static double disk(void)
         if (write(fd, rows, 8 << 20) != 8 << 20) bench_fail(name, "cannot be written");
         sync_file_range(fd, (off_t)(i << 20), 8 << 20, SYNC_FILE_RANGE_WRITE);
         if (bench_now_s() - synced < 1) continue;
-        fdatasync(fd);
+        sync_slowly(fd);
         synced = bench_now_s();
     }
-    fdatasync(fd);
+    sync_slowly(fd);
     double took = bench_now_s() - began;
     close(fd);
     return (double)asked.mib / took;
@@ -152,7 +178,7 @@ static double disk_synced(int together)
     while (bench_now_s() < began + asked.seconds) {
         for (int i = 0; i < together; i++)
             if (write(fd, rows, bytes) != (ssize_t)bytes) bench_fail(name, "cannot be written");
-        if (fdatasync(fd)) bench_fail(name, "cannot be synced");
+        if (sync_slowly(fd)) bench_fail(name, "cannot be synced");
         writes += (uint64_t)together;
     }
     double took = bench_now_s() - began;
@@ -225,6 +251,15 @@ static double always_once(const char *clients)
     return always(*clients == '1' && !clients[1] ? 1 : CLIENTS);
 }
 
+static void compare_uploads(void)
+{
+    double without = best(upload, "off"), with = best(upload, "second");
+    double taken = best(disk_once, ""), least = without < taken ? without : taken;
+    printf("uploads of %llu MiB: off %.0f MiB/s, second %.0f MiB/s, the disk %.0f MiB/s: %.2f%s\n",
+           (unsigned long long)asked.mib, without, with, taken, with / least,
+           with >= 0.9 * least ? "" : "  MISSED: >= 0.9");
+}
+
 int main(int argc, char **argv)
 {
     static const struct argp argp = {options, parse, NULL, "What persist.journal costs.",
@@ -235,11 +270,8 @@ int main(int argc, char **argv)
     if (!rows) bench_fail("rows", "no memory");
     for (size_t i = 0; i < bytes / sizeof *rows; i++)
         rows[i] = (float)(i % 1000) * 0.001f;
-    double without = best(upload, "off"), with = best(upload, "second");
-    double taken = best(disk_once, ""), least = without < taken ? without : taken;
-    printf("uploads of %llu MiB: off %.0f MiB/s, second %.0f MiB/s, the disk %.0f MiB/s: %.2f%s\n",
-           (unsigned long long)asked.mib, without, with, taken, with / least,
-           with >= 0.9 * least ? "" : "  MISSED: >= 0.9");
+    if (asked.sync_ms) slow_down();
+    if (!asked.always_alone) compare_uploads();
     double one = best(always_once, "1"), all = best(always_once, "16");
     printf("always, writes of %llu rows of %d: 1 client %.0f/s, %d clients %.0f/s: %.1f%s\n",
            (unsigned long long)asked.rows, DIMENSION, one, CLIENTS, all, all / one,
