@@ -45,15 +45,14 @@ static void journal_print(const ea_journal_stats *j)
 {
     struct text a, b;
     if (j->state == EA_JOURNAL_NONE) return;
-    printf("journal        %s", mode_name(j->mode));
+    printf("journal        %s: %s", mode_name(j->mode), format_many(&a, j->files, "file"));
+    printf(", %s since the last snapshot; %s", format_bytes(&a, j->file_bytes),
+           format_many(&b, j->records, "write"));
+    printf(" of %s, %s\n", format_bytes(&a, j->bytes), format_many(&b, j->syncs, "sync"));
     if (j->state != EA_JOURNAL_SOUND)
-        printf("; WRITES ARE REFUSED until %s%s%s",
+        printf("               WRITES ARE REFUSED until %s%s%s\n",
                j->state == EA_JOURNAL_NO_ROOM ? "there is room" : "a snapshot is saved",
                j->why[0] ? ": " : "", j->why);
-    printf("\n               %s, %s since the last snapshot", format_many(&a, j->files, "file"),
-           format_bytes(&b, j->file_bytes));
-    printf("; %s of %s", format_many(&a, j->records, "write"), format_bytes(&b, j->bytes));
-    printf(", %s\n", format_many(&a, j->syncs, "sync"));
     if (j->lag_ns || j->queued_bytes)
         printf("               not synced for %s; %s on their way\n", format_ns(&a, j->lag_ns),
                format_bytes(&b, j->queued_bytes));
