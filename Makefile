@@ -6,6 +6,7 @@
 #   NVCC=/opt/cuda/bin/nvcc        which nvcc, of CUDA 11.0 or later; the one on PATH
 #   CUDA_QUICK=1                   kernels that compile in a third of the time and run slower
 #   COVERAGE=1                     gcov build, in its own build directory
+#   COVERAGE=parsers               of parsers of foreign bytes alone; beside SAN=both, too
 #   FUZZ=1                         clang build with libFuzzer's instrumentation (make fuzz sets it)
 #   V=1                            show commands
 #
@@ -63,6 +64,8 @@ ifneq ($(FUZZ),)
 SAN_FLAGS  := -fsanitize=address,fuzzer-no-link -fno-omit-frame-pointer -DENGRAM_SANITIZER
 endif
 COV_FLAGS  := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
+# The parsers of foreign bytes, whose lines tests/coverage counts.
+PARSER_SRC := $(wildcard $(shell sed 's/\#.*//' tests/parsers))
 
 # The GPU process: kernels/cuda/*.cu by nvcc. CUDA=auto builds it where nvcc is.
 ifeq ($(filter $(CUDA),auto 0 1),)
@@ -116,7 +119,8 @@ CPPFLAGS   := -D_GNU_SOURCE -DENGRAM_VERSION='"$(VERSION)"' -DENGRAM_BUILD='"$(B
 OPT        ?= $(if $(SAN)$(COVERAGE),-O1,-O2)
 DEBUG      ?= $(if $(SAN)$(COVERAGE),-g1,-g)
 CFLAGS     := -std=gnu11 $(OPT) $(DEBUG) -fPIC -pthread -fvisibility=hidden \
-              -fstack-protector-strong $(ARITHMETIC) $(WARNINGS) $(SAN_FLAGS) $(COV_FLAGS)
+              -fstack-protector-strong $(ARITHMETIC) $(WARNINGS) $(SAN_FLAGS) \
+              $(if $(filter parsers,$(COVERAGE)),,$(COV_FLAGS))
 LDFLAGS    := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SAN_FLAGS) $(COV_FLAGS)
 
 NANOPB_LIB := -lprotobuf-nanopb
@@ -222,14 +226,17 @@ $(BUILD)/%.o: %.c $(BUILD)/flags | $(PROTO_GEN).h
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SWITCH_FLAGS) $(TEST_FLAGS) $(KERNEL_FLAGS) $(ISA_FLAGS) \
-	    -MMD -MP -c $< -o $@
+	    $(PARSER_FLAGS) -MMD -MP -c $< -o $@
 
 # The status page's files stand in it.
 $(BUILD)/daemon/http/page_files.o: $(wildcard daemon/http/page/*)
 
+ifneq ($(filter parsers,$(COVERAGE)),)
+$(call obj,$(PARSER_SRC)): PARSER_FLAGS := $(COV_FLAGS)
+endif
 # Counters that all workers share make kernels ten times slower; a lost count costs no line.
 ifneq ($(SAN)$(COVERAGE),)
-$(BUILD)/kernels/%.o: KERNEL_FLAGS := -O2 $(if $(COVERAGE),-fprofile-update=single)
+$(BUILD)/kernels/%.o: KERNEL_FLAGS := -O2 $(if $(filter 1,$(COVERAGE)),-fprofile-update=single)
 endif
 # Tests are run once, too. In tests/unit/ops literal references would be slow.
 ifneq ($(SAN)$(COVERAGE),)

@@ -51,16 +51,18 @@ benches: all $(BENCH_BIN)
 
 ## test: install what is missing, build, run every test
 # TEST_SANITIZERS="both thread" adds the unit tests and corpora of those builds;
-# TEST_SANITIZERS_PART=1: of exhaustive ones a part, there.
+# TEST_SANITIZERS_PART=1: of exhaustive ones a part, there; TEST_SANITIZERS_PARSERS=1: which lines
+# of the parsers they run is counted, for tests/coverage build/both --parsers.
 TEST_SANITIZERS ?=
 test:
 	@.ci/install-deps build test
 	$(SUBMAKE) run-tests
 
 sanitized-%:
-	$(SUBMAKE) SAN=$* BUILD=build/$* unit-tests
+	$(SUBMAKE) SAN=$* BUILD=build/$* $(if $(TEST_SANITIZERS_PARSERS),COVERAGE=parsers) unit-tests
 
 run-tests: tests $(addprefix sanitized-,$(TEST_SANITIZERS))
+	$(Q)for san in $(TEST_SANITIZERS); do find build/$$san -name '*.gcda' -delete; done
 	$(Q)tests/run --build $(BUILD) $(if $(TEST_SANITIZERS_PART),--part) \
 	    $(TEST_BIN) $(REPLAY_BIN) $(TEST_SH) $(foreach san,$(TEST_SANITIZERS),\
 	    $(patsubst $(BUILD)/%,build/$(san)/%,$(UNIT_BIN) $(REPLAY_BIN)))
