@@ -116,8 +116,8 @@ CPPFLAGS   := -D_GNU_SOURCE -DENGRAM_VERSION='"$(VERSION)"' -DENGRAM_BUILD='"$(B
               -I. -I$(BUILD)/gen
 # Instrumented code is built to be run once: so it compiles in half the time, kernels apart, and
 # reports name lines as before. What may be uninitialized, only -O2 can tell.
-OPT        ?= $(if $(SAN)$(COVERAGE),-O1,-O2)
-DEBUG      ?= $(if $(SAN)$(COVERAGE),-g1,-g)
+OPT        ?= $(if $(SAN)$(COVERAGE)$(FUZZ),-O1,-O2)
+DEBUG      ?= $(if $(SAN)$(COVERAGE)$(FUZZ),-g1,-g)
 CFLAGS     := -std=gnu11 $(OPT) $(DEBUG) -fPIC -pthread -fvisibility=hidden \
               -fstack-protector-strong $(ARITHMETIC) $(WARNINGS) $(SAN_FLAGS) \
               $(if $(filter parsers,$(COVERAGE)),,$(COV_FLAGS))
@@ -247,13 +247,15 @@ endif
 $(BUILD)/daemon/%.o $(BUILD)/kernels/%.o $(BUILD)/client/%.o: SWITCH_FLAGS := \
     -Wswitch-enum -Werror=switch-enum -Werror=switch
 # A root that also sets errno is a call, which no loop around it can be vectorised with.
-%_avx2.o:   ISA_FLAGS := -mavx2 -mfma -O3 -fno-math-errno
-%_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -O3 -fno-math-errno
-%_neon.o:   ISA_FLAGS := -O3 -fno-math-errno
+# Fuzzers run little of these, but compile all.
+FAST       := $(if $(FUZZ),,-O3) -fno-math-errno
+%_avx2.o:   ISA_FLAGS := -mavx2 -mfma $(FAST)
+%_avx512.o: ISA_FLAGS := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma $(FAST)
+%_neon.o:   ISA_FLAGS := $(FAST)
 %_vnni_avx512.o: ISA_FLAGS += -mavx512vnni
 %_vnni_avx2.o: ISA_FLAGS += -mavxvnni
 %_dot_neon.o: ISA_FLAGS += -march=armv8.2-a+dotprod
-$(BUILD)/daemon/gpu/numbers.o: ISA_FLAGS := -O3
+$(BUILD)/daemon/gpu/numbers.o: ISA_FLAGS := $(if $(FUZZ),,-O3)
 
 $(PROTO_GEN).c $(PROTO_GEN).h &: proto/engram_accel.proto proto/engram_accel.options
 	@mkdir -p $(BUILD)/gen
