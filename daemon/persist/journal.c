@@ -190,13 +190,15 @@ static void write_entry(struct journal *j, const struct journal_entry *e)
 
 /* Clients that were answered when the last sync ended write again in a moment, and those that came
  * meanwhile are here already: without waiting, one half would be synced after the other, each by
- * half as many syncs as there could be. True: they are waited for, for a quarter of a sync. */
+ * half as many syncs as there could be. True: they are waited for: a quarter of a sync, and where
+ * that was held up, hope_ns_max. */
 static bool hopes(struct journal *j)
 {
     struct journal_file *file = &j->file;
     uint64_t unsynced = file->sequence - file->synced_sequence;
     if (j->health != JOURNAL_SOUND || !unsynced || unsynced >= j->hoped) return false;
-    if (!file->sync_due_ns) file->sync_due_ns = clock_now_ns() + j->sync_ns / 4;
+    uint64_t wait_ns = j->sync_ns / 4 < j->hope_ns_max ? j->sync_ns / 4 : j->hope_ns_max;
+    if (!file->sync_due_ns) file->sync_due_ns = clock_now_ns() + wait_ns;
     return true;
 }
 
@@ -357,6 +359,7 @@ static void init(struct journal *j, const struct journal_options *options)
     pthread_condattr_destroy(&attributes);
     j->options = *options;
     j->retry_ns = SECOND_NS;
+    j->hope_ns_max = SECOND_NS / 100;
     j->tail = &j->head;
     j->done_tail = &j->done;
     j->unsynced_tail = &j->unsynced;

@@ -54,6 +54,7 @@ struct journal {
      * records the next sync should be for, and how long the last one took. */
     struct journal_entry *unsynced, **unsynced_tail;
     uint64_t hoped, sync_ns;
+    uint64_t hope_ns_max;         /* how long it waits for them at most; tests wait longer */
     uint64_t retry_ns;            /* how long it waits for room; tests wait longer */
     struct journal_file file;     /* the thread's */
     uint64_t first_file;          /* likewise: the oldest that is kept */
