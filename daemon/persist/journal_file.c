@@ -338,8 +338,9 @@ static enum journal_step read_write(struct journal_reader *r, const struct journ
     if (XXH3_64bits_withSeed(r->room, record->bytes, r->head.salt) != record->sum)
         return judge(r, from, "a write's contents are damaged", f);
     /* its sums are right, so nothing was torn */
-    if (journal_contents_parse(r->room, record->bytes, record->kind, out, &why)) {
-        refuse_damage(r, from, why.text, f);
+    uint64_t byte = 0;
+    if (journal_contents_parse(r->room, record->bytes, record->kind, out, &byte, &why)) {
+        refuse_damage(r, from + byte, why.text, f);
         return JOURNAL_STEP_DAMAGED;
     }
     r->at = from + record->bytes;

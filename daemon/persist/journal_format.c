@@ -43,9 +43,9 @@ void journal_head_print(const struct journal_head *head, uint8_t out[JOURNAL_HEA
     memcpy(out, &h, sizeof h);
 }
 
-static enum status refuse(struct failure *f, uint64_t byte, const char *why)
+static enum status refuse_head(struct failure *f, const char *why)
 {
-    return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED, "byte %" PRIu64 ": %s", byte, why);
+    return failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED, "%s", why);
 }
 
 static bool are_zeros(const uint64_t *words, size_t count)
@@ -61,16 +61,16 @@ enum status journal_head_parse(const uint8_t bytes[JOURNAL_HEAD_BYTES], struct j
 {
     struct head_bytes h;
     memcpy(&h, bytes, sizeof h);
-    if (h.magic != HEAD_MAGIC) return refuse(f, 0, "no journal begins like this");
+    if (h.magic != HEAD_MAGIC) return refuse_head(f, "no journal begins like this");
     if (h.sum != XXH3_64bits(&h, offsetof(struct head_bytes, sum)))
-        return refuse(f, 0, "its head is damaged");
+        return refuse_head(f, "its head is damaged");
     if (h.format != JOURNAL_FORMAT)
         return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_BAD_VERSION,
                            "a journal of format %" PRIu32 ", this daemon reads format %d", h.format,
                            JOURNAL_FORMAT);
     if (!h.salt || h.flags > 3 || !h.sequence || !h.number ||
         !are_zeros(h.zeros, sizeof h.zeros / sizeof h.zeros[0]))
-        return refuse(f, 0, "no daemon writes such a head");
+        return refuse_head(f, "no daemon writes such a head");
     *out = (struct journal_head){
         .number = h.number,
         .snapshot = h.snapshot,
@@ -222,6 +222,18 @@ static const enum dtype dtypes[JOURNAL_SLOTS] = {
     [JOURNAL_FACTORS] = DTYPE_FLOAT32,
 };
 
+/* What is wrong, and where in the contents. */
+struct contents_fault {
+    struct failure *failure;
+    uint64_t *byte;
+};
+
+static enum status refuse(const struct contents_fault *f, uint64_t byte, const char *why)
+{
+    *f->byte = byte;
+    return failure_set(f->failure, STATUS_DATA_LOSS, DETAIL_DAMAGED, "%s", why);
+}
+
 static bool is_text(const char *text, size_t room)
 {
     size_t n = strnlen(text, room);
@@ -231,7 +243,7 @@ static bool is_text(const char *text, size_t room)
 }
 
 static enum status parse_names(const struct fixed_bytes *b, struct journal_write *out,
-                               struct failure *f)
+                               const struct contents_fault *f)
 {
     struct failure why = {0};
     char space[SPACE_NAME_MAX + 1];
@@ -266,7 +278,7 @@ static bool rows_agree(const struct journal_write *w)
 }
 
 static enum status parse_tensors(const struct fixed_bytes *b, char *contents, uint64_t bytes,
-                                 struct journal_write *out, struct failure *f)
+                                 struct journal_write *out, const struct contents_fault *f)
 {
     uint64_t at = JOURNAL_FIXED_BYTES, table = offsetof(struct fixed_bytes, tensors);
     uint32_t there = 0;
@@ -296,8 +308,9 @@ static enum status parse_tensors(const struct fixed_bytes *b, char *contents, ui
 }
 
 enum status journal_contents_parse(void *contents, uint64_t bytes, enum journal_kind kind,
-                                   struct journal_write *out, struct failure *f)
+                                   struct journal_write *out, uint64_t *byte, struct failure *why)
 {
+    const struct contents_fault where = {why, byte}, *f = &where;
     struct fixed_bytes b;
     struct journal_write w = {.kind = kind};
     if (bytes < sizeof b || bytes % 64) return refuse(f, 0, "shorter than a write");

@@ -106,9 +106,9 @@ struct journal_write {
 uint64_t journal_contents_bytes(const struct journal_write *w);
 /* What stands before the tensors, each of which is padded with zeros to 64 bytes. */
 void journal_contents_print(const struct journal_write *w, uint8_t out[JOURNAL_FIXED_BYTES]);
-/* bytes: 64-byte aligned, and stays: tensors of *out lie in it. f: names a byte of the contents. */
+/* bytes: 64-byte aligned, and stays: tensors of *out lie in it. A failure: at *byte of it. */
 enum status journal_contents_parse(void *contents, uint64_t bytes, enum journal_kind kind,
-                                   struct journal_write *out, struct failure *f);
+                                   struct journal_write *out, uint64_t *byte, struct failure *f);
 
 static inline uint64_t journal_pad(uint64_t bytes)
 {

@@ -47,13 +47,14 @@ static void parse_record(const uint8_t *data, size_t size)
 static void parse_contents(const uint8_t *data, size_t size, enum journal_kind kind)
 {
     struct journal_write w;
+    uint64_t byte = 0;
     struct failure f = {0};
     uint8_t again[JOURNAL_FIXED_BYTES];
     void *contents = aligned_alloc(64, journal_pad(size) + 64);
     if (!contents) return;
     if (size) memcpy(contents, data, size);
-    enum status st = journal_contents_parse(contents, size, kind, &w, &f);
-    if (st && (f.code != st || !f.text[0])) abort();
+    enum status st = journal_contents_parse(contents, size, kind, &w, &byte, &f);
+    if (st && (f.code != st || !f.text[0] || byte > size)) abort();
     if (!st) {
         journal_contents_print(&w, again);
         if (journal_contents_bytes(&w) != size || memcmp(again, contents, sizeof again) != 0)
