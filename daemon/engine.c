@@ -68,7 +68,9 @@ const char *engine_http_address(const struct engine *e)
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct engine *e = handle->data;
-    if (number == SIGHUP) {
+    if (!e->net_open && number != SIGHUP) { /* half-built: there is nothing to finish */
+        atomic_store(&e->stop_request, STOP_NOW);
+    } else if (number == SIGHUP) {
         live_settings_hangup(&e->live);
     } else if (!e->draining) {
         atomic_store(&e->stop_request, STOP_DRAIN);
@@ -287,11 +289,13 @@ static enum status build(struct engine *e, struct failure *f)
                                    .store = e->store,
                                    .kernels = e->kernels,
                                    .wake = wake_loop,
+                                   .goes_on = engine_goes_on,
                                    .owner = e,
                                    .token = pipeline_know_token,
                                    .token_owner = e->pipeline};
     e->load = (struct engine_load){
         .pipeline = e->pipeline, .readiness = &e->readiness, .notify = e->options.notify};
+    if (!st) st = engine_wait_for_socket(e, f);
     if (!st && e->options.adopts)
         st = engine_load_adopt(&e->load, &data, &e->options.adopts->from, f);
     else if (!st)

@@ -1,5 +1,5 @@
 /* engine_inside: the struct of the engine, for engine.c (what it is made of, its turns) and
- * engine_stop.c (how it ends, and what it hands to its successor).
+ * engine_stop.c (how it ends, and what it hands to its successor); engine_wait.c waits.
  * Owner:  the engine.
  * Thread: the loop.
  * Errors: none. */
@@ -60,6 +60,11 @@ struct engine {
     bool restarts; /* a successor waits for all that there is (engine_stop.c) */
     bool cut_off;  /* what it did not wait for has been answered */
 };
+
+/* engine_wait.c: a start that waits for the end of another process. False: it is to stop. */
+bool engine_goes_on(void *owner);
+/* CANCELLED: it was asked to stop meanwhile. */
+enum status engine_wait_for_socket(struct engine *e, struct failure *f);
 
 /* Closes connections; the loop ends when the jobs in flight are done. */
 void engine_stop_now(struct engine *e);

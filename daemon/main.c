@@ -313,8 +313,12 @@ static int run(struct engine_options *o, const struct daemon_arguments *a, struc
         hand_over_init(&leaves);
         enum status st = engine_create(o, &e, &f);
         if (st) {
-            log_error("cannot start: %s", f.text);
             hand_over_gives_up(from, &f);
+            if (st == STATUS_CANCELLED) {
+                log_info("stopped before it served: %s", f.text);
+                return EXIT_OK;
+            }
+            log_error("cannot start: %s", f.text);
             return st == STATUS_INVALID_ARGUMENT ? EXIT_CONFIG : EXIT_START;
         }
         if (stored) remove_stored();

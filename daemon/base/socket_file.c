@@ -69,11 +69,18 @@ static enum status tell_lock(const char *lock, const char *what, int error, stru
                        strerror(error));
 }
 
+/* 0: it could not write it. */
+static long read_pid(int fd)
+{
+    char text[PID_TEXT_BYTES] = "";
+    ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
+    return bytes > 0 ? strtol(text, NULL, 10) : 0;
+}
+
 static enum status tell_owner(const char *path, int fd, struct failure *f)
 {
-    char text[PID_TEXT_BYTES] = "", who[40] = "one that could not write its process id";
-    ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
-    long pid = bytes > 0 ? strtol(text, NULL, 10) : 0;
+    char who[40] = "one that could not write its process id";
+    long pid = read_pid(fd);
     if (pid > 0) snprintf(who, sizeof who, "process %ld", pid);
     return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_SYSTEM,
                        "%s: another daemon is serving there (%s)", path, who);
@@ -248,6 +255,33 @@ enum status socket_file_bind(const char *path, uint32_t mode, struct socket_file
     *out = s;
     *fd = made;
     return STATUS_OK;
+}
+
+/* One that ends has no memory of its own any more. */
+static bool process_ends(long pid)
+{
+    char name[40], line[256];
+    bool has_memory = false;
+    snprintf(name, sizeof name, "/proc/%ld/status", pid);
+    FILE *status = pid > 0 ? fopen(name, "re") : NULL;
+    if (!status) return false;
+    while (!has_memory && fgets(line, sizeof line, status))
+        has_memory = strncmp(line, "VmSize:", 7) == 0;
+    fclose(status);
+    return !has_memory;
+}
+
+bool socket_file_owner_ends(const char *path, long *pid)
+{
+    struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = BYTE_OWNER, .l_len = 1};
+    if (strlen(path) >= SOCKET_PATH_BYTES) return false;
+    struct lock_name lock = name_lock(path);
+    int fd = open(lock.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return false;
+    bool owned = fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+    *pid = owned ? read_pid(fd) : 0;
+    close(fd);
+    return owned && process_ends(*pid);
 }
 
 void socket_file_tell_owner(const struct socket_file *s)

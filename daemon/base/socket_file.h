@@ -7,6 +7,7 @@
 #ifndef ENGRAM_BASE_SOCKET_FILE_H
 #define ENGRAM_BASE_SOCKET_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/base/status.h"
@@ -26,6 +27,9 @@ struct socket_file {
  * alone. */
 enum status socket_file_bind(const char *path, uint32_t mode, struct socket_file *out, int *fd,
                              struct failure *f);
+/* True if the path has an owner that was killed, and has not ended yet: its locks go when its
+ * memory is taken down. *pid: its process. */
+bool socket_file_owner_ends(const char *path, long *pid);
 /* This process is its owner from now on, as another was before: says so to whoever asks. */
 void socket_file_tell_owner(const struct socket_file *s);
 /* Who may connect from now on, where the path is still its socket's. */

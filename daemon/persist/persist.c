@@ -243,6 +243,8 @@ enum status persist_open(const struct persist_options *options, struct persist *
     enum status st = persist_create(options, out, f);
     for (int ms = 0; st == STATUS_FAILED_PRECONDITION && ms < WAIT_MS; ms += STEP_MS) {
         if (!ms) log_info("%s; waiting for it to end", f->text);
+        if (options->goes_on && !options->goes_on(options->owner))
+            return failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "asked to stop meanwhile");
         nanosleep(&step, NULL);
         st = persist_create(options, out, f);
     }

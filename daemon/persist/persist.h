@@ -29,7 +29,9 @@ struct persist_options {
     struct store *store;
     const struct vector_kernels *kernels;
     void (*wake)(void *owner); /* a save in the background wants persist_poll; any thread */
-    void *owner;
+    /* A start that waits for the folder asks now and then, and ends as CANCELLED; NULL: it does. */
+    bool (*goes_on)(void *owner);
+    void *owner; /* of both */
     /* A write of the journal had a token (replay.h); NULL: tokens are forgotten. */
     enum status (*token)(void *token_owner, const struct journal_write *w, const float *weights,
                          struct failure *f);

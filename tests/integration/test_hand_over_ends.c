@@ -166,7 +166,7 @@ struct held_folder {
 static void *let_go(void *held)
 {
     const struct held_folder *h = held;
-    wait_logged(&h->p->daemon, "another daemon uses this folder; waiting for it to end");
+    wait_logged(&h->p->daemon, "waiting for it to end");
     close(h->fd);
     return NULL;
 }

@@ -183,14 +183,29 @@ void daemon_start_in(struct daemon_process *d, const char *const *settings,
     die("the daemon did not serve in time");
 }
 
-void daemon_start(struct daemon_process *d, const char *const *settings)
+static void make_place(struct daemon_process *d)
 {
     memset(d, 0, sizeof *d);
     strcpy(d->directory, "/tmp/engram-test-XXXXXX");
     if (!mkdtemp(d->directory)) die("mkdtemp");
     snprintf(d->socket_path, sizeof d->socket_path, "%s/socket", d->directory);
     snprintf(d->log_path, sizeof d->log_path, "%s/log", d->directory);
+}
+
+void daemon_start(struct daemon_process *d, const char *const *settings)
+{
+    make_place(d);
     spawn(d, settings);
+}
+
+void daemon_launch(struct daemon_process *d, const char *const *settings)
+{
+    const struct daemon_surroundings none = {0};
+    make_place(d);
+    int log = open(d->log_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600); /* which is read at once */
+    if (log < 0) die(d->log_path);
+    close(log);
+    d->pid = launch(d, settings, &none);
 }
 
 void daemon_restart(struct daemon_process *d, const char *const *settings)

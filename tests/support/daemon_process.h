@@ -26,6 +26,8 @@ struct daemon_process {
 /* settings: "key=value" texts, or whole options ("--config=..."), NULL at the end (may be NULL).
  * Returns once it serves. */
 void daemon_start(struct daemon_process *d, const char *const *settings);
+/* The same without waiting until it serves. */
+void daemon_launch(struct daemon_process *d, const char *const *settings);
 /* SIGTERM, then waits. Returns the exit code; 128 + n when signal n ended it. Removes the
  * folder. */
 int daemon_stop(struct daemon_process *d);
