@@ -34,7 +34,8 @@
  * with one header.
  *
  * Connecting is lazy and fails fast. If the daemon has gone away, the running call fails with
- * EA_UNAVAILABLE, unless it can be repeated: then a blocking call reconnects and repeats it once.
+ * EA_UNAVAILABLE, unless it can be repeated: then a blocking call reconnects and repeats it once;
+ * so it does if another daemon takes that one's place (EA_DETAIL_RESTARTING).
  * The next call reconnects by itself. These are never repeated: create and drop, of collections
  * and graphs, ea_swap, and ea_graph_add_edges and ea_graph_add_csr without replace, which would
  * add the edges twice; ea_graph_add_weights and ea_graph_scale. ea_graph_describe (version, edges)

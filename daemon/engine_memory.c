@@ -75,8 +75,8 @@ static enum status adopt(struct hand_over *from, struct heap *heap, struct store
     if (!st) st = hand_over_claim(from, f);
     if (st) return st;
     heap_adopt_end(heap);
-    log_info("hand-over: %llu objects, %llu MiB, adopted in %.1f ms", (unsigned long long)objects,
-             (unsigned long long)(heap_usage(heap).bytes_used >> 20),
+    log_info("hand-over: %llu object%s, %llu MiB, adopted in %.1f ms", (unsigned long long)objects,
+             objects == 1 ? "" : "s", (unsigned long long)(heap_usage(heap).bytes_used >> 20),
              (double)(clock_now_ns() - began_ns) * 1e-6);
     return STATUS_OK;
 }

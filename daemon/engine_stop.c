@@ -33,8 +33,8 @@ static void on_drain_limit(uv_timer_t *timer)
     struct engine *e = timer->data;
     struct pipeline_counts left = pipeline_count(e->pipeline);
     if (e->restarts && !e->cut_off) {
-        log_info("hand-over: %u requests were still in flight after limits.hand_over_ms",
-                 left.clients);
+        log_info("hand-over: %u request%s still in flight after limits.hand_over_ms", left.clients,
+                 left.clients == 1 ? " was" : "s were");
         e->cut_off = true;
         pipeline_cut_off(e->pipeline);
         uv_timer_start(&e->drain_limit, on_drain_limit, CONNECTION_LINGER_MS, 0);

@@ -86,11 +86,9 @@ bool admit_no_job(struct pipeline *p, struct connection *c, const struct frame *
     if (!c->greeted) {
         answer_hello(p, c, f);
     } else if (p->draining) {
-        if (p->restarting)
-            refuse_frame(p, c, f, STATUS_UNAVAILABLE, DETAIL_RESTARTING, RESTARTING_TEXT);
-        else
-            refuse_frame(p, c, f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN,
-                         "the daemon is stopping");
+        struct failure why;
+        job_fail_stopping(p, &why);
+        refuse_frame(p, c, f, why.code, why.detail, why.text);
     } else if (!frame_is_padded(f->header, f->message)) {
         refuse_frame(p, c, f, STATUS_INVALID_ARGUMENT, DETAIL_BAD_MESSAGE, FRAME_NOT_PADDED);
     } else if (f->header->kind == OPERATION_PING && !f->header->body_bytes &&

@@ -34,6 +34,14 @@ void job_move(struct job *j, enum job_state to)
     j->state = to;
 }
 
+void job_fail_stopping(const struct pipeline *p, struct failure *f)
+{
+    if (p->restarting)
+        failure_set(f, STATUS_UNAVAILABLE, DETAIL_RESTARTING, RESTARTING_TEXT);
+    else
+        failure_set(f, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
+}
+
 bool job_is_wanted(struct job *j, uint64_t now_ns)
 {
     if (j->failure.code) return false;

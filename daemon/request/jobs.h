@@ -33,6 +33,8 @@ struct job *job_take_own(struct pipeline *p, struct space *space, enum operation
 /* True if j still has a client and time; otherwise j->failure says which it lacks. now_ns: read by
  * the caller, who needs it for more than one job or decision. */
 #define RESTARTING_TEXT "the daemon is restarting: connect again"
+/* What cannot be done because this daemon ends. */
+void job_fail_stopping(const struct pipeline *p, struct failure *f);
 bool job_is_wanted(struct job *j, uint64_t now_ns);
 /* True if j drops what it is about: such a job runs to its end even if nobody wants it. */
 static inline bool job_drops(const struct job *j)

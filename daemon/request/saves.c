@@ -323,7 +323,7 @@ static void say_why(const struct pipeline *p, struct failure *why)
 {
     if (why->code != STATUS_CANCELLED) return;
     if (p->draining) {
-        failure_set(why, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
+        job_fail_stopping(p, why);
     } else if (p->saves.gave_room) {
         failure_set(why, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY,
                     "writes want the memory that a save keeps, again and again");
@@ -433,7 +433,7 @@ void saves_drain(struct pipeline *p)
 {
     struct saves *s = &p->saves;
     struct failure why = {0};
-    failure_set(&why, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon is stopping");
+    job_fail_stopping(p, &why);
     for (struct job *j; (j = queue_pop(&s->waiting));)
         refuse_job(p, j, &why);
     if (s->phase == SAVES_CALMING) end(p, &why, clock_read_ns(p->clock));

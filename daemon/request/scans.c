@@ -28,8 +28,8 @@ static void end(struct pipeline *p, struct scan_cursor *s)
 static enum status refuse_ended(struct job *j)
 {
     return failure_set(&j->failure, STATUS_ABORTED, DETAIL_CURSOR_ENDED,
-                       "cursor: it has ended, with what it kept: unused for %d s, at its end, or "
-                       "what it read was dropped",
+                       "cursor: it has ended, with what it kept: unused for %d s, at its end, "
+                       "what it read was dropped, or another daemon took over",
                        (int)(SCAN_IDLE_NS / 1000000000));
 }
 

@@ -46,7 +46,7 @@ void pipeline_abandon(struct pipeline *p)
             drops_withdraw(p, j);
             continue;
         }
-        failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_SHUTTING_DOWN, "the daemon stopped");
+        job_fail_stopping(p, &j->failure);
         if (j->whole) {
             groups_end_part(p, j);
             continue;

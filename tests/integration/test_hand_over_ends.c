@@ -259,7 +259,7 @@ Test(hand_over_ends, what_takes_long_is_cut_off)
     cr_assert_eq(detail, EA_DETAIL_RESTARTING, "%u: %s", detail, text);
     cr_assert(raw_closed(fd));
     close(fd);
-    wait_logged(&p.daemon, "1 requests were still in flight after limits.hand_over_ms");
+    wait_logged(&p.daemon, "1 request was still in flight after limits.hand_over_ms");
     place_expect(&p, &before);
     endless_free(&e, p.client);
     place_close(&p);

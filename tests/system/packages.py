@@ -168,7 +168,7 @@ def step_hand_over(here, state):
     now = show(here, "MainPID")
     checks.check(now not in ("0", pid), "restart: the same process")
     log = here.run(f"journalctl -q _PID={now} -o cat").stdout
-    adopted = re.search(r"hand-over: 1 objects, \d+ MiB, adopted in [0-9.]+ ms", log)
+    adopted = re.search(r"hand-over: 1 object, \d+ MiB, adopted in [0-9.]+ ms", log)
     checks.check(adopted, "nothing was adopted:\n" + log[-1500:])
     checks.check(named(here) == before, f"restart: {named(here)}, was {before}")
     checks.check(answers(here) == state["answers"], "restart: other answers: " + answers(here)[:500])

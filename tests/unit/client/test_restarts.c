@@ -92,6 +92,56 @@ Test(restarts, what_cannot_be_repeated_is_not)
     end();
 }
 
+/* Says that another daemon takes its place, and then closes; later connections are that one's.
+ * argument: for how many connections it says so. */
+static void give_place(struct fake_daemon *d, int fd)
+{
+    struct fake_request *r = calloc(1, sizeof *r);
+    uint8_t *frame = malloc(FRAME_MAX);
+    struct failure f;
+    failure_set(&f, STATUS_UNAVAILABLE, DETAIL_RESTARTING, "connect again");
+    bool says = atomic_load(&d->connections) <= d->argument;
+    for (bool good = fake_hello(d, fd); good && fake_read(fd, r);) {
+        size_t n = says ? encode_error(r->header.kind, r->header.request_id, &f, frame)
+                        : fake_answer(r, frame, FRAME_MAX);
+        good = fake_write(fd, frame, n) && !says;
+    }
+    free(r->body);
+    free(r);
+    free(frame);
+}
+
+static void begin_giving(unsigned times)
+{
+    daemon_ = (struct fake_daemon){.argument = times};
+    begin(give_place, 300000);
+}
+
+Test(restarts, what_can_be_repeated_waits_for_the_successor)
+{
+    ea_write w = {.token = {1}};
+    begin_giving(1);
+    OK(ea_ping(client));
+    cr_assert_eq(atomic_load(&daemon_.connections), 2);
+    end();
+    begin_giving(1);
+    OK(ea_next_write(client, &w));
+    OK(ea_collection_create(client, "rows", 4, EA_DOT, NULL));
+    cr_assert_eq(atomic_load(&daemon_.connections), 2);
+    end();
+    begin_giving(1);
+    cr_assert_eq(ea_collection_create(client, "rows", 4, EA_DOT, NULL), EA_UNAVAILABLE);
+    cr_assert_eq(ea_error_detail(client), EA_DETAIL_RESTARTING);
+    cr_assert(ea_error_retryable(client));
+    cr_assert_eq(atomic_load(&daemon_.connections), 1);
+    end();
+    begin_giving(2);
+    cr_assert_eq(ea_ping(client), EA_UNAVAILABLE); /* once */
+    cr_assert_eq(ea_error_detail(client), EA_DETAIL_RESTARTING);
+    cr_assert_eq(atomic_load(&daemon_.connections), 2);
+    end();
+}
+
 /* Answers two uploads, then restarts as somebody else. */
 static void forget(struct fake_daemon *d, int fd)
 {
