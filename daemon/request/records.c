@@ -121,7 +121,8 @@ bool records_have_all(struct pipeline *p, struct job *j, const struct resident *
     if (!p->journals.journal || r->since >= p->journals.sound_from || !name_is_hidden(r->name))
         return true;
     failure_set(&j->failure, STATUS_UNAVAILABLE, DETAIL_JOURNAL,
-                "with: '%.64s' was made before the journal failed; make it again", r->name);
+                "%s'%.64s' was made before the journal failed; make it again",
+                j->operation == OPERATION_SWAP ? "with: " : "", r->name);
     return false;
 }
 

@@ -53,7 +53,10 @@ static bool begin(struct pipeline *p, struct job *j)
 
 bool writes_begin(struct pipeline *p, struct job *j)
 {
-    return begin(p, j) && !check_version(j, job_written(j)->resident, job_drops(j));
+    const struct resident *r = job_written(j)->resident;
+    /* what the journal has without its beginning may go, and take no more */
+    if (r && !job_drops(j) && !records_have_all(p, j, r)) return false;
+    return begin(p, j) && !check_version(j, r, job_drops(j));
 }
 
 static void refuse_nothing(struct job *j)
