@@ -99,3 +99,21 @@ Test(kept, a_failure_is_told_until_there_is_a_snapshot)
     cr_expect_eq(s.journal.lag_ns, 0);
     journal_keeper_close(&k);
 }
+
+/* Where nothing changes no snapshot is saved, and the newest has everything nevertheless. */
+Test(kept, a_daemon_in_which_nothing_changes_is_not_late)
+{
+    struct journal_keeper k;
+    journal_keeper_open(&k, "persist.every_s=1");
+    journal_keeper_create(&k, "rows");
+    ea_stats s = stats_of(&k);
+    cr_expect(s.journal.mode == EA_JOURNAL_OFF && s.journal.state == EA_JOURNAL_NONE);
+    for (; !s.snapshots.done; s = stats_of(&k))
+        usleep(STEP_US);
+    for (uint64_t lag_ns = 0; s.snapshots.lag_ns >= lag_ns; s = stats_of(&k)) {
+        lag_ns = s.snapshots.lag_ns;
+        usleep(STEP_US);
+    }
+    cr_expect_eq(s.snapshots.done, 1, "it was seen that there is nothing to save");
+    journal_keeper_close(&k);
+}

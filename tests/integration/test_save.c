@@ -308,6 +308,10 @@ Test(save, it_is_cancelled)
     ea_saved saved;
     cr_assert_eq(ea_save(k.client, NULL, &saved), EA_OK, "%s", ea_error_text(k.client));
     cr_assert_eq(saved.number, 1);
+    ea_stats stats;
+    cr_assert_eq(ea_get_stats(k.client, &stats), EA_OK);
+    const ea_snapshot_stats *counted = &stats.snapshots;
+    cr_assert(counted->given_up == 2 && counted->done == 1 && !counted->failed);
     cr_assert_not(exists(k.folder, ".saving-000000000001"));
     close_keep(&k);
 }
