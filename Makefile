@@ -124,9 +124,9 @@ CFLAGS     := -std=gnu11 $(OPT) $(DEBUG) -fPIC -pthread -fvisibility=hidden \
 LDFLAGS    := -pthread -Wl,-z,relro,-z,now -Wl,--as-needed $(SAN_FLAGS) $(COV_FLAGS)
 
 NANOPB_LIB := -lprotobuf-nanopb
-DAEMON_LIB := $(NANOPB_LIB) -luv -lcjson -lxxhash -lcrypto -lsystemd -lmicrohttpd -lm
+DAEMON_LIB := $(NANOPB_LIB) -luv -lcjson -lxxhash -lzstd -lcrypto -lsystemd -lmicrohttpd -lm
 CLIENT_LIB := $(NANOPB_LIB) -lm
-CLI_LIB    := $(CLIENT_LIB) -lcjson -lminizip -lxxhash -lcrypto
+CLI_LIB    := $(CLIENT_LIB) -lcjson -lminizip -lxxhash -lzstd -lcrypto
 
 # ---------------------------------------------------------------- files
 KERNEL_SRC := $(filter-out %_avx2.c %_avx512.c %_neon.c,$(wildcard kernels/cpu/*.c))

@@ -126,6 +126,7 @@ struct config {
     char persist_key_file[CONFIG_TEXT_MAX];   /* persist.key_file: "" = manifests have no HMAC */
     char persist_journal[CONFIG_TEXT_MAX];    /* persist.journal: off, second, always */
     uint64_t persist_journal_mib;             /* persist.journal_mib: 4096 (live) */
+    uint32_t persist_zstd;                    /* persist.zstd: 0 = plain; 1..19 (live) */
     uint32_t persist_mib_per_s;               /* persist.mib_per_s: 0 = unlimited (live) */
     uint32_t persist_every_s;                 /* persist.every_s: 3600; 0 = never (live) */
     uint32_t persist_keep;                    /* persist.keep: 2; 1..1000 (live) */

@@ -260,6 +260,9 @@ const struct config_key config_keys[] = {
     {.name = "persist.mib_per_s", .type = CONFIG_NUMBER32, .live = true,
      .offset = AT(persist_mib_per_s), .max = 1048576, .number = 0, .help = "MiB a second that a "
      "snapshot writes at most while requests are served; 0 for as many as the disk takes."},
+    {.name = "persist.zstd", .type = CONFIG_NUMBER32, .live = true, .offset = AT(persist_zstd),
+     .max = 19, .number = 0, .help = "Level of zstd by which files of a snapshot are compressed; 0 "
+     "for none. Their manifest has format 2, which older daemons refuse."},
     {.name = "persist.on_stop", .type = CONFIG_BOOLEAN, .live = true, .offset = AT(persist_on_stop),
      .number = true, .help = "Save a snapshot when the daemon stops; not if it leaves all to the "
      "service manager (persist.hand_over) and the journal has it."},

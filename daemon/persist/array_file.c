@@ -12,6 +12,7 @@
 
 #include "daemon/base/fault.h"
 #include "daemon/persist/second_thread.h"
+#include "daemon/persist/zstd_frame.h"
 
 enum {
     STEP_BYTES = 1 << 20,    /* that are hashed while the cache has them */
@@ -26,8 +27,11 @@ struct array_file {
     const struct array_entry *told; /* of a reader */
     XXH3_state_t *piece;
     EVP_MD_CTX *sha;    /* NULL: a reader that does not want it */
-    uint64_t at, bytes; /* at: what is in the sums */
+    uint64_t at, bytes; /* of the file: at: what is in the sums; a frame's are not known before */
     uint64_t written;   /* of a writer */
+    uint64_t inside, inside_at; /* of the array, and what of it was written or read */
+    struct zstd_out *packs;     /* NULL: it is plain */
+    struct zstd_in *unpacks;
 };
 
 void array_entry_free(struct array_entry *entry)
@@ -39,7 +43,7 @@ void array_entry_free(struct array_entry *entry)
 
 uint64_t array_position(const struct array_file *a)
 {
-    return a->at;
+    return a->inside_at;
 }
 
 void array_abandon(struct array_file *a)
@@ -49,6 +53,8 @@ void array_abandon(struct array_file *a)
     if (a->fd >= 0) close(a->fd);
     if (a->piece) XXH3_freeState(a->piece);
     EVP_MD_CTX_free(a->sha);
+    zstd_out_free(a->packs);
+    zstd_in_free(a->unpacks);
     free(a);
 }
 
@@ -78,12 +84,13 @@ static enum status refuse_damaged(const struct array_file *a, uint64_t at, const
                        at, why);
 }
 
-static struct array_file *make(const struct npy_shape *shape, bool with_sha)
+static struct array_file *make(const struct array_entry *entry, bool with_sha)
 {
     struct array_file *a = fault_here("array: struct") ? NULL : calloc(1, sizeof *a);
     if (!a) return NULL;
     a->fd = -1;
-    a->bytes = npy_file_bytes(shape);
+    a->inside = npy_file_bytes(&entry->shape);
+    a->bytes = array_disk_bytes(entry);
     a->piece = fault_here("array: hash") ? NULL : XXH3_createState();
     if (with_sha) a->sha = fault_here("array: sha") ? NULL : EVP_MD_CTX_new();
     if (!a->piece || (with_sha && (!a->sha || !EVP_DigestInit_ex(a->sha, EVP_sha256(), NULL)))) {
@@ -116,20 +123,36 @@ static size_t step_of(const struct array_file *a, uint64_t left)
 
 /* ---------------------------------------------------------------- writing */
 
-enum status array_create(int folder, struct array_entry *entry, struct array_file **out,
+/* What a frame may come to: blocks of 128 KiB that are no smaller than before have 3 bytes more. */
+static uint64_t frame_bytes_max(uint64_t inside)
+{
+    return inside + inside / 1024 + 4096;
+}
+
+static bool open_writer(struct array_file *a, struct array_entry *entry, int level)
+{
+    uint64_t bytes = entry->is_zstd ? frame_bytes_max(a->inside) : a->inside;
+    if (entry->is_zstd) {
+        a->bytes = UINT64_MAX;
+        a->packs = zstd_out_make(level, a->inside);
+        if (!a->packs) return false;
+    }
+    entry->piece_count = array_piece_count(bytes);
+    entry->pieces =
+        fault_here("array: pieces") ? NULL : calloc(entry->piece_count, sizeof *entry->pieces);
+    a->made = entry;
+    return entry->pieces;
+}
+
+enum status array_create(int folder, struct array_entry *entry, int level, struct array_file **out,
                          struct failure *f)
 {
     char head[NPY_HEAD_BYTES];
-    struct array_file *a = make(&entry->shape, true);
-    uint64_t pieces = array_piece_count(npy_file_bytes(&entry->shape));
-    entry->pieces =
-        a && !fault_here("array: pieces") ? calloc(pieces, sizeof *entry->pieces) : NULL;
-    if (!entry->pieces) {
+    struct array_file *a = make(entry, true);
+    if (!a || !open_writer(a, entry, level)) {
         array_abandon(a);
         return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a file");
     }
-    entry->piece_count = pieces;
-    a->made = entry;
     errno = EIO;
     a->fd = fault_here("array: create")
                 ? -1
@@ -163,20 +186,6 @@ static enum status write_all(struct array_file *a, const char *data, size_t byte
     return STATUS_OK;
 }
 
-/* Takes what is, or will be, in the file into the sums. */
-static void sum_written(void *owner, const void *data, uint64_t bytes)
-{
-    struct array_file *a = owner;
-    const char *from = data;
-    for (uint64_t left = bytes, step; left; left -= step, from += step) {
-        step = step_of(a, left);
-        sum(a, from, step);
-        if (!ends_piece(a)) continue;
-        a->made->pieces[(a->at - 1) / PERSIST_PIECE_BYTES] = XXH3_64bits_digest(a->piece);
-        XXH3_64bits_reset(a->piece);
-    }
-}
-
 /* The disk begins with every piece, so that the sync at the end has little left to do and the
  * system's memory does not fill with what waits to be written. */
 static enum status write_begun(struct array_file *a, const char *data, uint64_t bytes,
@@ -195,10 +204,42 @@ static enum status write_begun(struct array_file *a, const char *data, uint64_t 
     return st;
 }
 
+/* The end of a piece, or of a file whose size was not known. */
+static void end_piece(struct array_file *a)
+{
+    a->made->pieces[(a->at - 1) / PERSIST_PIECE_BYTES] = XXH3_64bits_digest(a->piece);
+    XXH3_64bits_reset(a->piece);
+}
+
+/* Takes what is, or will be, in the file into the sums. */
+static void sum_written(void *owner, const void *data, uint64_t bytes)
+{
+    struct array_file *a = owner;
+    const char *from = data;
+    for (uint64_t left = bytes, step; left; left -= step, from += step) {
+        step = step_of(a, left);
+        sum(a, from, step);
+        if (ends_piece(a)) end_piece(a);
+    }
+}
+
+/* A part of the frame. */
+static enum status write_packed(void *owner, const void *data, uint64_t bytes, struct failure *f)
+{
+    struct array_file *a = owner;
+    if (bytes > a->made->piece_count * PERSIST_PIECE_BYTES - a->at)
+        return failure_set(f, STATUS_INTERNAL, DETAIL_NONE, "%s: zstd made too much of it",
+                           name_of(a));
+    sum_written(a, data, bytes);
+    return write_begun(a, data, bytes, f);
+}
+
 /* SHA-256 takes about as long as the disk: while a second thread does that, this one writes. */
 enum status array_write_kept(struct array_file *a, const void *data, uint64_t bytes,
                              struct failure *f)
 {
+    a->inside_at += bytes;
+    if (a->packs) return zstd_out_write(a->packs, data, bytes, false, write_packed, a, f);
     if (bytes >= APART_BYTES && !a->second && !a->alone) {
         a->second = second_thread_make(sum_written, a);
         a->alone = !a->second;
@@ -229,9 +270,16 @@ static enum status sync_file(int fd, const char *name, struct failure *f)
 static enum status end_sums(struct array_file *a, struct failure *f)
 {
     if (a->second) second_thread_wait(a->second);
-    if (a->at != a->bytes)
+    if (a->inside_at != a->inside)
         return failure_set(f, STATUS_INTERNAL, DETAIL_NONE, "%s: %" PRIu64 " of %" PRIu64 " bytes",
-                           name_of(a), a->at, a->bytes);
+                           name_of(a), a->inside_at, a->inside);
+    if (a->packs) {
+        enum status st = zstd_out_write(a->packs, NULL, 0, true, write_packed, a, f);
+        if (st) return st;
+        if (!ends_piece(a)) end_piece(a);
+        a->made->zstd_bytes = a->at;
+        a->made->piece_count = array_piece_count(a->at);
+    }
     EVP_DigestFinal_ex(a->sha, a->made->sha256, NULL);
     return STATUS_OK;
 }
@@ -310,7 +358,11 @@ static enum status check_head(struct array_file *a, struct failure *f)
 enum status array_open(int folder, const struct array_entry *entry, bool with_sha,
                        struct array_file **out, struct failure *f)
 {
-    struct array_file *a = make(&entry->shape, with_sha);
+    struct array_file *a = make(entry, with_sha);
+    if (a && entry->is_zstd && !(a->unpacks = zstd_in_make())) {
+        array_abandon(a);
+        a = NULL;
+    }
     if (!a) return failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory for a file");
     a->told = entry;
     errno = EIO;
@@ -351,7 +403,8 @@ static enum status read_all(struct array_file *a, char *data, size_t bytes, stru
     return STATUS_OK;
 }
 
-enum status array_read(struct array_file *a, void *data, uint64_t bytes, struct failure *f)
+/* Reads the next bytes of the file. */
+static enum status read_summed(struct array_file *a, void *data, uint64_t bytes, struct failure *f)
 {
     char *to = data;
     while (bytes) {
@@ -371,15 +424,52 @@ enum status array_read(struct array_file *a, void *data, uint64_t bytes, struct 
     return STATUS_OK;
 }
 
-enum status array_end_read(struct array_file *a, struct failure *f)
+/* The next part of a frame. */
+static enum status read_packed(void *owner, void *to, uint64_t room, uint64_t *bytes,
+                               struct failure *f)
+{
+    struct array_file *a = owner;
+    *bytes = a->bytes - a->at < room ? a->bytes - a->at : room;
+    return read_summed(a, to, *bytes, f);
+}
+
+/* What is wrong with a frame, if nothing was wrong with its file. */
+static enum status say_why(const struct array_file *a, enum status st, const char *why,
+                           struct failure *f)
+{
+    return st == STATUS_DATA_LOSS && why ? refuse_damaged(a, a->at, why, f) : st;
+}
+
+enum status array_read(struct array_file *a, void *data, uint64_t bytes, struct failure *f)
+{
+    const char *why = NULL;
+    a->inside_at += bytes;
+    if (!a->unpacks) return read_summed(a, data, bytes, f);
+    enum status st = zstd_in_read(a->unpacks, data, bytes, read_packed, a, &why, f);
+    return say_why(a, st, why, f);
+}
+
+static enum status read_rest(struct array_file *a, struct failure *f)
 {
     enum status st = STATUS_OK;
-    char *rest = a->at == a->bytes ? NULL : malloc(STEP_BYTES);
-    if (a->at != a->bytes && !rest)
+    const char *why = NULL;
+    uint64_t left = a->inside - a->inside_at;
+    char *rest = left ? malloc(STEP_BYTES) : NULL;
+    if (left && !rest)
         st = failure_set(f, STATUS_RESOURCE_EXHAUSTED, DETAIL_MEMORY, "no memory to read a file");
-    while (!st && a->at < a->bytes)
-        st = array_read(a, rest, step_of(a, a->bytes - a->at), f);
+    for (uint64_t n; !st && left; left -= n) {
+        n = left < STEP_BYTES ? left : STEP_BYTES;
+        st = array_read(a, rest, n, f);
+    }
     free(rest);
+    if (st || !a->unpacks) return st;
+    st = zstd_in_end(a->unpacks, read_packed, a, &why, f);
+    return say_why(a, st, why, f);
+}
+
+enum status array_end_read(struct array_file *a, struct failure *f)
+{
+    enum status st = read_rest(a, f);
     uint8_t sha256[SHA256_BYTES];
     if (!st && a->sha) {
         EVP_DigestFinal_ex(a->sha, sha256, NULL);

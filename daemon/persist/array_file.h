@@ -1,5 +1,6 @@
 /* array_file: one array of a snapshot in a file of its own, written and read from its beginning to
- * its end. Of every 16 MiB of the file there is an XXH3, of the whole a SHA-256.
+ * its end, plain or as one zstd frame. Of every 16 MiB of the file as it lies on the disk there is
+ * an XXH3, of the whole a SHA-256.
  * Owner:  whoever opened it.
  * Thread: any, one at a time; every call may wait for the disk: never the loop.
  * Errors: UNAVAILABLE/SYSTEM (a system call failed), RESOURCE_EXHAUSTED (no memory, disk full),
@@ -23,7 +24,14 @@ struct array_entry {
     uint8_t sha256[SHA256_BYTES];
     uint64_t *pieces; /* XXH3 of each; the entry's, from malloc */
     uint64_t piece_count;
+    bool is_zstd;
+    uint64_t zstd_bytes; /* of the frame, which is all of the file */
 };
+/* Of the file on the disk. */
+static inline uint64_t array_disk_bytes(const struct array_entry *entry)
+{
+    return entry->is_zstd ? entry->zstd_bytes : npy_file_bytes(&entry->shape);
+}
 static inline uint64_t array_piece_count(uint64_t file_bytes)
 {
     return (file_bytes + PERSIST_PIECE_BYTES - 1) / PERSIST_PIECE_BYTES;
@@ -33,8 +41,8 @@ void array_entry_free(struct array_entry *entry);
 struct array_file;
 
 /* Makes the file entry->name in the folder and writes its head; entry's name and shape are set, and
- * array_end_write fills in the rest. */
-enum status array_create(int folder, struct array_entry *entry, struct array_file **out,
+ * is_zstd, and array_end_write fills in the rest. level: of zstd, if it is that. */
+enum status array_create(int folder, struct array_entry *entry, int level, struct array_file **out,
                          struct failure *f);
 enum status array_write(struct array_file *a, const void *data, uint64_t bytes, struct failure *f);
 /* As array_write, but data must stay as it is until the file is ended or abandoned. */
@@ -68,7 +76,7 @@ enum status array_end_read(struct array_file *a, struct failure *f);
 /* NULL is fine. */
 void array_abandon(struct array_file *a);
 
-/* Bytes that were written or read so far, head included. */
+/* Bytes of the array that were written or read so far, head included. */
 uint64_t array_position(const struct array_file *a);
 
 #endif

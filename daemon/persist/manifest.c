@@ -51,9 +51,17 @@ void snapshot_name_files(struct snapshot_object *o, uint64_t number)
     for (uint32_t i = 0; i < snapshot_array_count(o->kind); i++) {
         enum snapshot_array array = snapshot_array_at(o->kind, i);
         o->files[i].shape = shape_of(o, array);
+        o->files[i].is_zstd = false;
+        o->files[i].zstd_bytes = 0;
         snprintf(o->files[i].name, sizeof o->files[i].name, "%06" PRIu64 "-%s.npy", number,
                  snapshot_array_names[array]);
     }
+}
+
+void snapshot_name_zstd(struct array_entry *file)
+{
+    strcat(file->name, ".zst");
+    file->is_zstd = true;
 }
 
 uint64_t snapshot_object_bytes(const struct snapshot_object *o)

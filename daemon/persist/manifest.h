@@ -13,7 +13,8 @@
 #include "daemon/store/graph.h"
 #include "daemon/store/resident.h"
 
-enum { MANIFEST_FORMAT = 1, MANIFEST_KEY_MAX = 256, SNAPSHOT_ARRAYS_MAX = 6 };
+/* 2: of a snapshot that has files of zstd, which daemons of format 1 cannot read. */
+enum { MANIFEST_FORMAT = 2, MANIFEST_KEY_MAX = 256, SNAPSHOT_ARRAYS_MAX = 6 };
 
 enum snapshot_array {
     ARRAY_IDS,     /* of rows or nodes */
@@ -62,7 +63,9 @@ enum snapshot_array snapshot_array_at(enum resident_kind kind, uint32_t i);
 /* Sets names and shapes of an object's files from what it says of itself; number: its place among
  * the files of this snapshot. */
 void snapshot_name_files(struct snapshot_object *o, uint64_t number);
-/* Of all files of o. */
+/* A file that was named is one of zstd, of a name of its own. */
+void snapshot_name_zstd(struct array_entry *file);
+/* Of all arrays of o, with their heads. */
 uint64_t snapshot_object_bytes(const struct snapshot_object *o);
 
 struct manifest_key {

@@ -14,6 +14,7 @@
 #include "kernels/attractor.h"
 
 enum { DEPTH_MAX = 8, DIGITS_MAX = 20 };
+#define ZSTD_BYTES_MAX (UINT64_C(1) << 62) /* no file is larger */
 
 static enum status damaged(struct failure *f, const char *what, const char *why)
 {
@@ -133,7 +134,7 @@ static bool read_hex(const char *text, uint8_t *out, size_t bytes)
 
 static enum status read_pieces(const cJSON *list, struct array_entry *file, struct failure *f)
 {
-    uint64_t count = array_piece_count(npy_file_bytes(&file->shape)), i = 0;
+    uint64_t count = array_piece_count(array_disk_bytes(file)), i = 0;
     if (!cJSON_IsArray(list) || (uint64_t)cJSON_GetArraySize(list) != count)
         return damaged(f, "xxh3", "one for every 16 MiB is wanted");
     file->pieces = fault_here("manifest: pieces") ? NULL : calloc(count, sizeof *file->pieces);
@@ -154,7 +155,12 @@ static enum status read_file(const cJSON *v, const char *array, struct array_ent
 {
     uint64_t bytes = npy_file_bytes(&file->shape), said = 0;
     if (bytes == UINT64_MAX) return damaged(f, file->name, "no array is so large");
-    enum status st = read_text(v, "name", file->name, f);
+    enum status st = STATUS_OK;
+    if (member(v, "zstd_bytes")) {
+        snapshot_name_zstd(file);
+        st = read_number(v, "zstd_bytes", ZSTD_BYTES_MAX, &file->zstd_bytes, f);
+    }
+    if (!st) st = read_text(v, "name", file->name, f);
     if (!st) st = read_text(v, "array", array, f);
     if (!st) st = read_text(v, "type", npy_type_names[file->shape.type], f);
     if (!st) st = read_number(v, "bytes", UINT64_MAX, &said, f);
@@ -186,7 +192,8 @@ static enum status read_tokens(const cJSON *v, struct array_entry *file, struct 
     uint64_t bytes = 0;
     if (!v) return STATUS_OK;
     enum status st = read_number(v, "bytes", TOKEN_FILE_BYTES_MAX, &bytes, f);
-    if (!st && bytes <= NPY_HEAD_BYTES) st = damaged(f, "tokens", "a file without any");
+    if (!st && (bytes <= NPY_HEAD_BYTES || member(v, "zstd_bytes")))
+        st = damaged(f, "tokens", "not what a daemon writes");
     if (st) return st;
     strcpy(file->name, TOKEN_FILE_NAME);
     file->shape.type = NPY_UINT8;

@@ -33,6 +33,7 @@ static bool fill_file(cJSON *v, const struct array_entry *file, const char *arra
               cJSON_AddStringToObject(v, "array", array) &&
               cJSON_AddStringToObject(v, "type", npy_type_names[file->shape.type]) &&
               add_number(v, "bytes", npy_file_bytes(&file->shape)) &&
+              (!file->is_zstd || add_number(v, "zstd_bytes", file->zstd_bytes)) &&
               cJSON_AddStringToObject(v, "sha256", sha);
     cJSON *pieces = ok ? cJSON_AddArrayToObject(v, "xxh3") : NULL;
     ok = pieces != NULL;
@@ -100,11 +101,20 @@ static bool add_object(cJSON *list, const struct snapshot_object *o)
     return ok;
 }
 
+/* The oldest that has a word for all that is in it. */
+static int format_of(const struct manifest *m)
+{
+    for (uint64_t i = 0; i < m->object_count; i++)
+        for (uint32_t k = 0; k < SNAPSHOT_ARRAYS_MAX; k++)
+            if (m->objects[i].files[k].is_zstd) return MANIFEST_FORMAT;
+    return 1;
+}
+
 static char *print_body(const struct manifest *m)
 {
     cJSON *v = fault_here("manifest: json") ? NULL : cJSON_CreateObject();
     bool ok = v && cJSON_AddStringToObject(v, "format", MANIFEST_NAME) &&
-              cJSON_AddNumberToObject(v, "format_version", MANIFEST_FORMAT) &&
+              cJSON_AddNumberToObject(v, "format_version", format_of(m)) &&
               cJSON_AddStringToObject(v, "daemon", ENGRAM_VERSION) &&
               add_number(v, "instance", m->instance) &&
               add_number(v, "generation", m->generation) && add_number(v, "version", m->version) &&

@@ -198,6 +198,7 @@ void persist_prepare(const struct persist *p, struct save *s)
         .tokens = &p->tokens,
         .last_number = p->linkable ? p->number : 0,
         .last = p->linkable ? &p->last : NULL,
+        .zstd = (int)p->options.config->persist_zstd,
         .threads = p->options.save_threads,
     };
 }

@@ -152,11 +152,15 @@ static bool copy_entry(struct array_entry *to, const struct array_entry *from)
     array_entry_free(to);
     to->pieces = pieces;
     to->piece_count = from->piece_count;
+    if (from->is_zstd) snapshot_name_zstd(to);
+    to->zstd_bytes = from->zstd_bytes;
     return true;
 }
 
-/* Links the files of an object that has not changed. False: it has, or cannot be linked. */
-static bool link_object(const struct save *s, int last, int to, struct snapshot_object *o)
+/* Links the files of an object that has not changed, plain or not; number: its own. False: it has,
+ * or cannot be linked. */
+static bool link_object(const struct save *s, int last, int to, struct snapshot_object *o,
+                        uint64_t number)
 {
     const struct snapshot_object *was = last < 0 ? NULL : find_same(s, o);
     if (!was) return false;
@@ -172,6 +176,7 @@ static bool link_object(const struct save *s, int last, int to, struct snapshot_
         if (i < done) unlinkat(to, o->files[i].name, 0);
         array_entry_free(&o->files[i]);
     }
+    snapshot_name_files(o, number);
     return false;
 }
 
@@ -196,7 +201,7 @@ static enum status write_objects(struct save *s, int last, int to, struct failur
         uint64_t bytes = snapshot_object_bytes(&item->object);
         if (atomic_load(&s->meter->stop))
             return failure_set(f, STATUS_CANCELLED, DETAIL_NONE, "the save was given up");
-        item->linked = link_object(s, last, to, &item->object);
+        item->linked = link_object(s, last, to, &item->object, i + 1);
         if (!item->linked) continue;
         atomic_fetch_add(&s->meter->done_bytes, bytes);
         atomic_fetch_add(&s->meter->linked_bytes, bytes);
@@ -205,6 +210,7 @@ static enum status write_objects(struct save *s, int last, int to, struct failur
                              .items = s->items,
                              .count = s->count,
                              .meter = s->meter,
+                             .zstd = s->zstd,
                              .threads = s->threads,
                              .object_done = s->object_done,
                              .owner = s->owner};
@@ -218,7 +224,7 @@ static enum status write_tokens(const struct save *s, int to, struct array_entry
     if (!s->tokens || !s->tokens->bytes) return STATUS_OK;
     strcpy(file->name, TOKEN_FILE_NAME);
     file->shape = (struct npy_shape){NPY_UINT8, s->tokens->bytes, 0};
-    enum status st = array_create(to, file, &a, f);
+    enum status st = array_create(to, file, 0, &a, f);
     if (!st && (st = array_write(a, s->tokens->data, s->tokens->bytes, f))) {
         array_abandon(a);
         return st;

@@ -31,6 +31,7 @@ struct save {
     uint64_t last_number;             /* 0: none */
     const struct manifest *last;
     struct save_meter *meter;
+    int zstd;                         /* level; 0: files are plain */
     uint32_t threads;                 /* that write at most; 0: as the processors allow */
     void (*object_done)(void *owner); /* called after some, by any thread; NULL: nobody */
     /* Called before it gets its name; NULL: nobody. */

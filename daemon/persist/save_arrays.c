@@ -226,7 +226,8 @@ enum status save_array(const struct save_writer *w, struct save_item *item, uint
         s.graph = graph_view(item->graph);
         s.nodes = s.graph.nodes;
     }
-    enum status st = array_create(w->folder, &o->files[i], &s.file, f);
+    if (w->zstd) snapshot_name_zstd(&o->files[i]);
+    enum status st = array_create(w->folder, &o->files[i], w->zstd, &s.file, f);
     if (st) return st;
     atomic_fetch_add_explicit(&w->meter->done_bytes, NPY_HEAD_BYTES, memory_order_relaxed);
     st = write_array(&s, snapshot_array_at(o->kind, i), f);

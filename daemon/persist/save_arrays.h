@@ -12,6 +12,7 @@ struct save_writer {
     int folder;
     struct save_meter *meter; /* gets the bytes that were written */
     struct array_late *late;  /* gets the files, which the caller syncs */
+    int zstd;                 /* level; 0: files are plain */
     char *room;               /* of save_writer_open */
 };
 enum status save_writer_open(struct save_writer *w, struct failure *f);

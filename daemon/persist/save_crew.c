@@ -70,7 +70,8 @@ static void note_written(struct crew_work *w, struct save_item *item)
 static void write_files(struct crew_work *w)
 {
     struct array_late late = {.count = 0};
-    struct save_writer writer = {.folder = w->crew->folder, .meter = w->crew->meter, .late = &late};
+    struct save_writer writer = {
+        .folder = w->crew->folder, .meter = w->crew->meter, .late = &late, .zstd = w->crew->zstd};
     struct save_item *item;
     uint32_t file;
     struct failure f = {0};

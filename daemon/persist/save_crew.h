@@ -16,6 +16,7 @@ struct save_crew {
     struct save_item *items;
     uint64_t count;
     struct save_meter *meter;
+    int zstd;                         /* level; 0: files are plain */
     uint32_t threads;                 /* at most; 0: as the processors allow */
     void (*object_done)(void *owner); /* called after some, by any thread; NULL: nobody */
     void *owner;

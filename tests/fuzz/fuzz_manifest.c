@@ -22,7 +22,7 @@ static void check(const struct manifest *m)
         for (uint32_t k = 0; k < snapshot_array_count(o->kind); k++) {
             const struct array_entry *file = &o->files[k];
             if (strchr(file->name, '/') || file->name[0] == '.') abort();
-            if (file->piece_count != array_piece_count(npy_file_bytes(&file->shape))) abort();
+            if (file->piece_count != array_piece_count(array_disk_bytes(file))) abort();
         }
     }
 }

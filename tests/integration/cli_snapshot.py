@@ -106,6 +106,31 @@ def restored(t):
     t.run("restore", "data", "--as", "gamma", code=2)
 
 
+def compressed(t):
+    """Files of zstd beside plain ones, which are linked, are verified and restored alike."""
+    t.run("save")
+    t.run("config", "set", "persist.zstd", "19")
+    t.run("--space", "alpha", "delete", "v", "9")
+    before = answers(t, "alpha", "beta")
+    t.run("save")
+    newest = sorted(glob.glob("data/snapshot-*"))[-1]
+    names = sorted(n for n in os.listdir(newest) if n.endswith(".zst"))
+    check(len(names) == 2 and len(os.listdir(newest)) == 12, "%s" % os.listdir(newest))
+    check(t.run("verify", newest).stdout.endswith(": ok\n"), "verify: zstd")
+    check(os.path.getsize("%s/%s" % (newest, names[0])) < 8 * ROWS, "ids become smaller")
+    t.run("--space", "alpha", "delete", "v", "11")
+    t.run("restore", newest, "--replace")
+    check(hits(answers(t, "alpha", "beta")[0]) == hits(before[0]), "the same answers from zstd")
+    for name in names:
+        shutil.rmtree("bad", ignore_errors=True)
+        shutil.copytree(newest, "bad")
+        with open("bad/" + name, "r+b") as f:
+            f.seek(os.path.getsize("bad/" + name) // 2)
+            f.write(b"damage")
+        said = t.run("verify", "bad", code=1).stdout
+        check(name in said, said)
+
+
 def signed(t):
     with open("key", "wb") as f:
         f.write(b"secret")
@@ -121,7 +146,7 @@ def newer(newest):
     with open(newest + "/manifest.json") as f:
         text = f.read()
     head = text[:text.rindex(',\n\t"sha256":')].replace('"format_version":\t1',
-                                                       '"format_version":\t2')
+                                                       '"format_version":\t3')
     os.mkdir("newer")
     with open("newer/manifest.json", "w") as f:
         f.write('%s,\n\t"sha256":\t"%s"\n}\n' % (head, hashlib.sha256(head.encode()).hexdigest()))
@@ -166,6 +191,7 @@ def everything(t):
     damaged(t, newest)
     newer(newest)
     restored(t)
+    compressed(t)
     signed(t)
     key_signs()
 

@@ -333,8 +333,11 @@ char *persist_house_read(const char *path, const char *file, size_t *bytes)
     snprintf(name, sizeof name, "%s/%s", path, file);
     FILE *in = fopen(name, "rb");
     cr_assert_not_null(in, "%s", name);
-    char *data = malloc(1 << 20);
-    *bytes = fread(data, 1, 1 << 20, in);
+    cr_assert_eq(fseek(in, 0, SEEK_END), 0);
+    *bytes = (size_t)ftell(in);
+    rewind(in);
+    char *data = malloc(*bytes + 1);
+    cr_assert_eq(fread(data, 1, *bytes, in), *bytes);
     fclose(in);
     return data;
 }

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define MANIFEST_BYTES_MAX (UINT64_C(1) << 30)
-enum { FORMAT = 1 };
+enum { FORMAT = 2 };
 
 const char *const snapshot_kinds[3] = {"collection", "graph", "attractor"};
 
@@ -224,7 +224,7 @@ static unsigned shapes_of(const struct snapshot_entry *e, struct shape shapes[SN
 
 static bool read_pieces(struct snapshot *s, const cJSON *list, struct snapshot_file *f)
 {
-    uint64_t count = (f->bytes + SNAPSHOT_PIECE_BYTES - 1) / SNAPSHOT_PIECE_BYTES, i = 0;
+    uint64_t count = (f->disk_bytes + SNAPSHOT_PIECE_BYTES - 1) / SNAPSHOT_PIECE_BYTES, i = 0;
     if (!cJSON_IsArray(list) || (uint64_t)cJSON_GetArraySize(list) != count)
         return refuse(s, "xxh3", "one for every 16 MiB is wanted");
     f->pieces = calloc(count, sizeof *f->pieces);
@@ -241,12 +241,12 @@ static bool read_pieces(struct snapshot *s, const cJSON *list, struct snapshot_f
     return true;
 }
 
-/* NUMBER-ARRAY.npy, of 1 to 12 digits: nothing that leads anywhere else. */
-static bool name_is_right(const char *name, const char *array)
+/* NUMBER-ARRAY.npy, of 1 to 12 digits, or the same and .zst: nothing that leads anywhere else. */
+static bool name_is_right(const char *name, const char *array, bool is_zstd)
 {
     char end[24];
     size_t digits = strspn(name, "0123456789");
-    snprintf(end, sizeof end, "-%s.npy", array);
+    snprintf(end, sizeof end, "-%s.npy%s", array, is_zstd ? ".zst" : "");
     return digits >= 1 && digits <= 12 && strcmp(name + digits, end) == 0;
 }
 
@@ -261,6 +261,8 @@ static bool read_sums(struct snapshot *s, const cJSON *v, const struct shape *sh
     if (!read_number(s, v, "bytes", &f->bytes)) return false;
     if (f->bytes != SNAPSHOT_HEAD_BYTES + shape->numbers * shape->number_bytes)
         return refuse(s, f->name, "its bytes are not those of its shape");
+    f->disk_bytes = f->bytes;
+    if (f->is_zstd && !read_count(s, v, "zstd_bytes", &f->disk_bytes)) return false;
     if (!read_hex(text_of(v, "sha256"), f->sha256, SNAPSHOT_SUM_BYTES))
         return refuse(s, "sha256", "64 hexadecimal digits are wanted");
     return read_pieces(s, member(v, "xxh3"), f);
@@ -286,7 +288,9 @@ static bool read_file(struct snapshot *s, const cJSON *v, const struct shape *sh
                       struct snapshot_file *f)
 {
     const char *name = text_of(v, "name");
-    if (!name_is_right(name, shape->array)) return refuse(s, "name", "not what a daemon writes");
+    f->is_zstd = member(v, "zstd_bytes");
+    if (!name_is_right(name, shape->array, f->is_zstd))
+        return refuse(s, "name", "not what a daemon writes");
     strcpy(f->name, name);
     return read_sums(s, v, shape, f);
 }

@@ -17,9 +17,11 @@ enum { SNAPSHOT_HEAD_BYTES = 128 }; /* of an array's file, before its numbers */
 struct snapshot_file {
     char name[48]; /* "000001-rows.npy" */
     uint64_t bytes;
+    bool is_zstd;          /* "000001-rows.npy.zst": all of it is one frame, of so many bytes */
+    uint64_t disk_bytes;   /* of the file */
     unsigned number_bytes; /* of one number */
     uint8_t sha256[SNAPSHOT_SUM_BYTES];
-    uint64_t *pieces; /* XXH3 of each 16 MiB */
+    uint64_t *pieces; /* XXH3 of each 16 MiB of the file */
     uint64_t piece_count;
 };
 
@@ -70,10 +72,12 @@ struct snapshot_reader {
     struct snapshot *of;
     const struct snapshot_file *file;
     int fd;
-    void *sums;       /* of a SHA-256; NULL: nobody wants it */
-    uint8_t *piece;   /* the last that was read */
-    uint64_t at, end; /* in it, what is not taken yet */
-    uint64_t next;    /* piece */
+    void *sums;                   /* of a SHA-256; NULL: nobody wants it */
+    uint8_t *piece;               /* 16 MiB of the array, the last that were read */
+    uint64_t at, end;             /* in it, what is not taken yet */
+    uint64_t done;                /* bytes of the array that were read */
+    uint64_t next;                /* piece of the file */
+    struct snapshot_frame *frame; /* of zstd; NULL: it is plain */
 };
 /* with_sha: its SHA-256 is checked at the end. */
 bool snapshot_reader_open(struct snapshot_reader *r, struct snapshot *s,

@@ -72,6 +72,7 @@ Test(config, defaults_are_the_documented_ones)
     cr_expect_eq(c.persist_journal_mib, 4096);
     cr_expect_eq(c.persist_every_s, 3600);
     cr_expect_eq(c.persist_mib_per_s, 0);
+    cr_expect_eq(c.persist_zstd, 0);
     cr_expect_eq(c.persist_keep, 2);
     cr_expect_str_eq(c.persist_key_file, "");
     cr_expect_str_eq(c.metrics_listen, "");
@@ -176,6 +177,7 @@ Test(config, every_key_is_read)
     want.persist_hand_over = false;
     want.persist_every_s = 31536000;
     want.persist_mib_per_s = 1048576;
+    want.persist_zstd = 19;
     want.persist_keep = 1000;
     strcpy(want.persist_key_file, "/etc/key");
     strcpy(want.metrics_listen, "[::1]:7424");
@@ -214,7 +216,8 @@ Test(config, every_key_is_read)
         "\"peers\": {\"queue\": 1048576, \"connections\": 65536, \"body_mib\": 1073741824, "
         "\"log_lines\": 1},"
         "\"persist\": {\"dir\": \"/var/snapshots\", \"load\": \"salvage\", "
-        "\"journal\": \"always\", \"journal_mib\": 9, \"on_stop\": false,"
+        "\"journal\": \"always\", \"journal_mib\": 9, \"zstd\": 19, "
+        "\"on_stop\": false,"
         "\"hand_over\": false, \"every_s\": 31536000, \"mib_per_s\": 1048576, \"keep\": 1000, "
         "\"key_file\": \"/etc/key\"},"
         "\"metrics\": {\"listen\": \"[::1]:7424\", \"token_file\": \"/etc/metrics\", \"open\": "

@@ -157,6 +157,11 @@ Test(snapshot, what_no_daemon_writes_is_refused)
         {"\"sparsity\":0.5", "\"sparsity\":1.5", "sparsity"},
         {"\"files\":[", "\"files\":[{},", "files"},
         {"\"1-ids.npy\"", "\"../1-ids.npy\"", "name"},
+        {"\"1-ids.npy\"", "\"1-ids.npy.zst\"", "name"},
+        {"\"1-ids.npy\"", "\"1-ids.npy\",\"zstd_bytes\":\"9\"", "name"},
+        {"\"1-ids.npy\"", "\"1-ids.npy.zst\",\"zstd_bytes\":9", "zstd_bytes"},
+        {"\"1-ids.npy\"", "\"1-ids.npy.zst\",\"zstd_bytes\":\"9223372036854775809\"", "too large"},
+        {"\"1-ids.npy\"", "\"1-ids.npy.zst\",\"zstd_bytes\":\"16777217\"", "16 MiB"},
         {"\"1-ids.npy\"", "\"1111111111111-ids.npy\"", "name"},
         {"\"array\":\"ids\"", "\"array\":\"rows\"", "another array"},
         {"\"bytes\":\"144\"", "\"bytes\":\"145\"", "bytes are not"},
@@ -176,7 +181,7 @@ Test(snapshot, what_no_daemon_writes_is_refused)
         cr_assert_not_null(strstr(s.s.error, cases[i][2]), "%s: %s", cases[i][1], s.s.error);
         snapshot_close(&s.s);
     }
-    cr_assert_not(opens(&s, "\"format_version\":1", "\"format_version\":2", false));
+    cr_assert_not(opens(&s, "\"format_version\":1", "\"format_version\":3", false));
     cr_assert(!s.s.damaged && strstr(s.s.error, "newer"), "%s", s.s.error);
     snapshot_close(&s.s);
     close_scene(&s);

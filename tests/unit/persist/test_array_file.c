@@ -47,7 +47,7 @@ static enum status write_in_parts(struct array_entry *entry, uint64_t part, stru
 {
     struct array_file *a;
     uint64_t bytes = NUMBERS * sizeof *numbers;
-    enum status st = array_create(folder, entry, &a, f);
+    enum status st = array_create(folder, entry, 0, &a, f);
     if (st) return st;
     for (uint64_t at = 0, n; !st && at < bytes; at += n) {
         n = bytes - at < part ? bytes - at : part;
@@ -130,7 +130,7 @@ Test(array_file, some_are_synced_when_too_many_wait)
         struct array_file *a;
         entries[i] = (struct array_entry){.shape = {.type = NPY_FLOAT32, .rows = 3, .columns = 2}};
         snprintf(entries[i].name, sizeof entries[i].name, "%d.npy", i);
-        cr_assert_eq(array_create(folder, &entries[i], &a, &f), STATUS_OK, "%s", f.text);
+        cr_assert_eq(array_create(folder, &entries[i], 0, &a, &f), STATUS_OK, "%s", f.text);
         cr_assert_eq(array_write(a, numbers, 6 * sizeof *numbers, &f), STATUS_OK);
         cr_assert_eq(array_end_write_late(a, &late, &f), STATUS_OK, "%s", f.text);
         cr_assert_leq(late.count, ARRAY_LATE_MAX);

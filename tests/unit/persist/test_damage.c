@@ -256,6 +256,10 @@ Test(damage, manifests_that_no_daemon_writes_are_refused)
         {"\"name\":\t\"000001-ids.npy\"", "\"name\":\t\"/etc/passwd\"", "name"},
         {"\"name\":\t\"000001-ids.npy\"", "\"name\":\t\"1/../../x\"", "name"},
         {"\"name\":\t\"000001-ids.npy\"", "\"name\":\t\"1111111111111-ids.npy\"", "name"},
+        {"-ids.npy\"", "-ids.npy.zst\"", "name"},
+        {"-ids.npy\"", "-ids.npy\", \"zstd_bytes\":\t\"9\"", "name"},
+        {"-ids.npy\"", "-ids.npy.zst\", \"zstd_bytes\":\t9", "zstd_bytes"},
+        {"-ids.npy\"", "-ids.npy.zst\", \"zstd_bytes\":\t\"16777217\"", "xxh3"},
         {"\"array\":\t\"ids\"", "\"array\":\t\"rows\"", "array"},
         {"\"type\":\t\"<u8\"", "\"type\":\t\"|O\"", "type"},
         {"\"bytes\":\t\"", "\"bytes\":\t\"1", "bytes"},
@@ -280,7 +284,7 @@ Test(damage, manifests_that_no_daemon_writes_are_refused)
         cr_assert_eq(st, STATUS_DATA_LOSS, "%s: %d", cases[i].to, st);
         cr_assert_not_null(strstr(f.text, cases[i].why), "%s: %s", cases[i].to, f.text);
     }
-    cr_assert_eq(parse_altered(&s.m, "\"format_version\":\t1", "\"format_version\":\t2", &f),
+    cr_assert_eq(parse_altered(&s.m, "\"format_version\":\t1", "\"format_version\":\t3", &f),
                  STATUS_FAILED_PRECONDITION);
     cr_assert_not_null(strstr(f.text, "newer"));
     expect_tokens_refused(&s);
@@ -296,7 +300,7 @@ static void forge(struct scene *s, struct array_entry *file, const void *data, s
     array_entry_free(file);
     snprintf(name, sizeof name, "%s/%s", s->folder, file->name);
     cr_assert_eq(unlink(name), 0);
-    cr_assert_eq(array_create(s->fd, file, &a, &f), STATUS_OK, "%s", f.text);
+    cr_assert_eq(array_create(s->fd, file, 0, &a, &f), STATUS_OK, "%s", f.text);
     cr_assert_eq(array_write(a, data, bytes, &f), STATUS_OK);
     cr_assert_eq(array_end_write(a, &f), STATUS_OK, "%s", f.text);
 }
