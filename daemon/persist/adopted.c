@@ -57,7 +57,7 @@ static enum status mark_old(const struct folder *folder, uint64_t generation, st
     enum status st = folder_list(folder->fd, &numbers, &count, f);
     if (!st) st = folder_read_state(folder, &before, f);
     if (before.generation > generation) generation = before.generation;
-    const struct folder_state now = {count ? numbers[0] : 0, generation + 1};
+    const struct folder_state now = {count ? numbers[0] : 0, generation + 1, before.journal};
     if (!st) st = folder_write_state(folder, &now, f);
     free(numbers);
     return st;
@@ -183,7 +183,7 @@ static enum status rise_above(int folder, uint64_t *generation, struct failure *
 static enum status begin(struct persist *p, const struct told_folder *told, struct failure *f)
 {
     uint64_t *numbers = NULL, count = 0;
-    struct folder_state before, now = {0, p->generation};
+    struct folder_state before, now = {0, p->generation, 0};
     enum status st = folder_list(p->folder.fd, &numbers, &count, f);
     if (!st) st = folder_read_state(&p->folder, &before, f);
     now.snapshot = count ? numbers[0] : 0;
@@ -196,6 +196,7 @@ static enum status begin(struct persist *p, const struct told_folder *told, stru
     p->folder_generation = now.generation;
     bool saved = take_snapshot(p, now.snapshot);
     if (!st) st = go_on(p, told, saved, f); /* first: what there was stays as whole as it was */
+    if (p->journal) now.journal = journal_file_now(p->journal);
     return st ? st : folder_write_state(&p->folder, &now, f);
 }
 

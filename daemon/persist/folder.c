@@ -373,8 +373,10 @@ uint64_t folder_free_bytes(const struct folder *folder)
 
 static int print_state(const struct folder_state *state, char *text, size_t room)
 {
-    return snprintf(text, room, "snapshot %" PRIu64 " generation %" PRIu64 "\n", state->snapshot,
-                    state->generation);
+    char journal[40] = "";
+    if (state->journal) snprintf(journal, sizeof journal, " journal %" PRIu64, state->journal);
+    return snprintf(text, room, "snapshot %" PRIu64 " generation %" PRIu64 "%s\n", state->snapshot,
+                    state->generation, journal);
 }
 
 static uint64_t number_after(const char *text, const char *word)
@@ -397,6 +399,7 @@ enum status folder_read_state(const struct folder *folder, struct folder_state *
     char again[128];
     state.snapshot = number_after(text, "snapshot ");
     state.generation = number_after(text, " generation ");
+    state.journal = number_after(text, " journal ");
     print_state(&state, again, sizeof again);
     bool ok = strcmp(text, again) == 0;
     free(text);

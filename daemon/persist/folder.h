@@ -53,9 +53,10 @@ void folder_abandon(const struct folder *folder, uint64_t number);
 /* Removes all snapshots but the newest `keep`. What cannot be removed is logged. */
 void folder_prune(const struct folder *folder, uint64_t keep);
 
-/* What the daemon began with: a snapshot's number (0: none), and its generation. */
+/* What the daemon began with: a snapshot's number (0: none), its generation, and the journal's file
+ * that it began (0: none). */
 struct folder_state {
-    uint64_t snapshot, generation;
+    uint64_t snapshot, generation, journal;
 };
 enum status folder_read_state(const struct folder *folder, struct folder_state *out,
                               struct failure *f);

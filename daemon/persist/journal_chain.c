@@ -171,9 +171,20 @@ static enum status end_torn(struct chain *c, const struct journal_reader *r, str
     struct journal_head next;
     bool last = c->next + 1 == c->count;
     enum status st = last ? STATUS_OK : read_head(c, c->next + 1, &next, f);
-    if (!st && !last && !next.broken)
+    /* all its records are there: what is torn said that the next one follows */
+    bool whole = !st && !last && next.sequence == journal_reader_sequence(r);
+    if (!st && !last && !next.broken && !whole)
         st = refuse(next.number, "the file before it ends in the middle of a record", f);
     return st ? st : cut(c, r, f);
+}
+
+/* The newest file says so if another was begun behind it. */
+static enum status check_followed(const struct chain *c, const struct journal_reader *r,
+                                  struct failure *f)
+{
+    uint64_t number = journal_reader_follows(r);
+    if (c->next + 1 < c->count || !number) return STATUS_OK;
+    return refuse(number, "missing; the file before it says that it follows", f);
 }
 
 static enum status read_next(struct chain *c, bool *stop, struct failure *f)
@@ -191,6 +202,7 @@ static enum status read_next(struct chain *c, bool *stop, struct failure *f)
     st = read_file(c, r, &torn, f);
     note_end(c, r);
     if (!st && torn && c->next >= c->first) st = end_torn(c, r, f);
+    if (!st && !torn && c->next >= c->first) st = check_followed(c, r, f);
     if (!st) {
         c->end.files++;
         c->next++;
@@ -256,7 +268,7 @@ enum status journal_chain_replay(const struct folder *folder, const struct journ
     *out = (struct journal_end){0};
     enum status st = journal_file_list(folder->fd, &c.numbers, &c.count, f);
     if (st || !c.count) return st;
-    c.end.number = c.numbers[c.count - 1];
+    c.end.number = c.end.newest = c.numbers[c.count - 1];
     st = find_first(&c, base, &why);
     while (!st && !stop && c.next < c.count)
         st = read_next(&c, &stop, &why);

@@ -21,6 +21,7 @@ struct journal_end {
     uint64_t files, writes;
     /* Of the last file; of the record that comes next. files 0: the number that is taken. */
     uint64_t number, sequence, salt;
+    uint64_t newest;          /* the largest number of a file that was there; 0: none was */
     struct journal_head last; /* of the last file; files 0: all 0 */
     bool lost;                /* it was damaged: what was acknowledged may not be there */
     bool ended;               /* in order: all that was acknowledged is there */

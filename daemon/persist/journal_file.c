@@ -273,13 +273,24 @@ enum status journal_reader_open(int folder, uint64_t number, struct journal_read
     return STATUS_OK;
 }
 
-bool journal_reader_ended(const struct journal_reader *r)
+static bool read_end(const struct journal_reader *r, struct journal_record *out)
 {
     uint8_t bytes[JOURNAL_RECORD_BYTES];
-    struct journal_record record;
     return r->bytes >= JOURNAL_HEAD_BYTES + sizeof bytes &&
            !read_at(r, r->bytes - sizeof bytes, bytes, sizeof bytes, NULL) &&
-           journal_record_parse(bytes, r->head.salt, &record) && record.kind == JOURNAL_END;
+           journal_record_parse(bytes, r->head.salt, out) && out->kind == JOURNAL_END;
+}
+
+bool journal_reader_ended(const struct journal_reader *r)
+{
+    struct journal_record record;
+    return read_end(r, &record) && !record.sum;
+}
+
+uint64_t journal_reader_follows(const struct journal_reader *r)
+{
+    struct journal_record record;
+    return read_end(r, &record) ? record.sum : 0;
 }
 
 /* True if a record behind `at` says that what stands there was synced. */

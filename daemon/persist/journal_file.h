@@ -49,6 +49,8 @@ uint64_t journal_reader_bytes(const struct journal_reader *r);    /* of the file
 uint64_t journal_reader_sequence(const struct journal_reader *r); /* that the next record has */
 /* The last record says that the file was ended in order: all of it is on the disk. */
 bool journal_reader_ended(const struct journal_reader *r);
+/* The number of the file that it says was begun behind it; 0: it says none. */
+uint64_t journal_reader_follows(const struct journal_reader *r);
 
 /* Removes a file of which nothing was used. */
 void journal_file_remove(int folder, uint64_t number);

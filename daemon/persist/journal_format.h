@@ -33,7 +33,7 @@ enum status journal_head_parse(const uint8_t bytes[JOURNAL_HEAD_BYTES], struct j
 
 enum journal_kind {
     JOURNAL_MARK = 1, /* nothing but how much is synced */
-    JOURNAL_END,      /* the file was ended in order */
+    JOURNAL_END,      /* the file was ended in order; `sum`: of the file that follows, its number */
     JOURNAL_CREATE,
     JOURNAL_DROP,
     JOURNAL_SWAP, /* `other` gets the name; what had it is dropped */
@@ -59,7 +59,7 @@ struct journal_record {
     uint64_t bytes; /* of its contents: a multiple of 64; 0 of a mark and an end */
     uint64_t sequence;
     uint64_t synced; /* bytes of the file that were on the disk when this was written */
-    uint64_t sum;    /* of the contents */
+    uint64_t sum;    /* of the contents; of an end see there, 0: none follows */
 };
 void journal_record_print(const struct journal_record *r, uint64_t salt,
                           uint8_t out[JOURNAL_RECORD_BYTES]);

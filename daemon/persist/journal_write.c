@@ -68,12 +68,32 @@ enum status journal_file_start(struct journal_file *file, const struct journal_o
     return options->after_snapshot ? STATUS_OK : make(file, f);
 }
 
+/* Says in the file how much of it is synced; what follows says so, too, if this is not there. */
+static void mark(struct journal_file *file, enum journal_kind kind, uint64_t sum)
+{
+    uint8_t bytes[JOURNAL_RECORD_BYTES];
+    struct journal_record r = {
+        .kind = kind, .sequence = file->sequence + 1, .synced = file->synced_at, .sum = sum};
+    journal_record_print(&r, file->head.salt, bytes);
+    if (pwrite(file->fd, bytes, sizeof bytes, (off_t)file->at) == sizeof bytes) {
+        file->at += sizeof bytes;
+        file->bytes_since += sizeof bytes;
+    } else if (ftruncate(file->fd, (off_t)file->at)) {
+        /* a piece of a record, which the next one overwrites */
+    }
+}
+
+static void end(struct journal_file *file, uint64_t follows)
+{
+    mark(file, JOURNAL_END, follows);
+    fdatasync(file->fd);
+}
+
 enum status journal_file_turn(struct journal_file *file, bool sound,
                               const struct journal_turn *turn, struct failure *f)
 {
     enum status st = sound ? journal_file_sync(file, f) : STATUS_OK;
-    if (sound && !st) journal_file_end(file);
-    if (file->fd >= 0) close(file->fd);
+    struct journal_file before = *file;
     file->fd = -1;
     file->head.number++; /* also where nothing can be made: the loop counts files, too */
     file->head.snapshot = turn->snapshot;
@@ -83,7 +103,11 @@ enum status journal_file_turn(struct journal_file *file, bool sound,
     file->head.previous = file->head.salt;
     file->head.broken = !sound || st;
     file->sync_due_ns = 0;
-    return st ? st : make(file, f);
+    if (!st) st = make(file, f);
+    /* what says that a file follows comes when that is there for certain */
+    if (sound && !st) end(&before, file->head.number);
+    if (before.fd >= 0) close(before.fd);
+    return st;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -241,21 +265,6 @@ enum status journal_file_write(struct journal_file *file, const struct journal_e
     return STATUS_OK;
 }
 
-/* Says in the file how much of it is synced; what follows says so, too, if this is not there. */
-static void mark(struct journal_file *file, enum journal_kind kind)
-{
-    uint8_t bytes[JOURNAL_RECORD_BYTES];
-    struct journal_record r = {
-        .kind = kind, .sequence = file->sequence + 1, .synced = file->synced_at};
-    journal_record_print(&r, file->head.salt, bytes);
-    if (pwrite(file->fd, bytes, sizeof bytes, (off_t)file->at) == sizeof bytes) {
-        file->at += sizeof bytes;
-        file->bytes_since += sizeof bytes;
-    } else if (ftruncate(file->fd, (off_t)file->at)) {
-        /* a piece of a record, which the next one overwrites */
-    }
-}
-
 enum status journal_file_sync(struct journal_file *file, struct failure *f)
 {
     if (file->synced_sequence == file->sequence) return STATUS_OK;
@@ -267,7 +276,7 @@ enum status journal_file_sync(struct journal_file *file, struct failure *f)
     file->synced_sequence = file->sequence;
     file->syncs++;
     file->oldest_ns = 0;
-    mark(file, JOURNAL_MARK);
+    mark(file, JOURNAL_MARK, 0);
     return STATUS_OK;
 }
 
@@ -275,8 +284,7 @@ void journal_file_end(struct journal_file *file)
 {
     struct failure why = {0};
     if (journal_file_sync(file, &why)) return;
-    mark(file, JOURNAL_END);
-    fdatasync(file->fd);
+    end(file, 0);
 }
 
 void journal_file_finish(struct journal_file *file)

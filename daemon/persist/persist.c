@@ -133,10 +133,29 @@ static enum status read_before(struct persist *p, struct failure *f)
     return STATUS_OK;
 }
 
+/* The file that the daemon before this one began is there, or a newer one; all go only with a
+ * daemon that writes none. */
+static enum status check_newest(struct persist *p, struct failure *f)
+{
+    char name[JOURNAL_NAME_MAX];
+    if (!p->knows_before || p->before.journal <= p->replayed.newest) return STATUS_OK;
+    journal_file_name(p->before.journal, name);
+    failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED,
+                "persist.dir: %s: missing; `state` says that the daemon before this one began it",
+                name);
+    if (strcmp(p->options.config->persist_load, "salvage") != 0) return f->code;
+    log_error("persist: %s; what was written to it is lost", f->text);
+    *f = (struct failure){0};
+    p->replayed.lost = true;
+    p->before.journal = 0; /* it is told once */
+    return STATUS_OK;
+}
+
 enum status persist_name(struct persist *p, const struct manifest *m, uint64_t number, bool whole,
                          struct failure *f)
 {
     enum status st = read_before(p, f);
+    if (!st && !p->names_later) st = check_newest(p, f);
     if (st) return st;
     bool replayed = p->knows_before && (!number || whole) && journaling_is_whole(p);
     bool goes_on = p->knows_before && number && whole && m->complete &&
@@ -153,8 +172,9 @@ enum status persist_name(struct persist *p, const struct manifest *m, uint64_t n
     p->generation = p->folder_generation = goes_on ? generation : generation + 1;
     p->foretold = p->names_later;
     if (p->foretold) return STATUS_OK;
-    struct folder_state now = {number, p->generation};
     st = journaling_start(p, false, f); /* first: its file has the generation, too */
+    struct folder_state now = {number, p->generation,
+                               p->journal ? journal_file_now(p->journal) : 0};
     if (!st) st = write_state(p, &now, f);
     if (!st && number && !goes_on && !replayed)
         log_warning("persist: what was written after the snapshot%s is lost; the data has a new "

@@ -184,30 +184,6 @@ Test(journal, salvage_keeps_what_stands_before_damage)
     persist_house_remove(path);
 }
 
-/* A record that is sound, and whose write cannot have been done, is left out with all behind it; so
- * what is written from then on has its number. */
-Test(journal, salvage_goes_on_behind_a_write_that_cannot_have_been_done)
-{
-    char path[64];
-    struct journal_house h;
-    struct journal_end end;
-    struct journal_counters c;
-    struct failure f = {0};
-    persist_house_folder(path);
-    journal_house_open(&h, path);
-    cr_assert_eq(journal_house_start(&h, true, &f), STATUS_OK, "%s", f.text);
-    journal_house_add(&h, 0);
-    journal_house_wait(&h, journal_house_add(&h, 10), &c); /* of a graph that is not there */
-    journal_house_stop(&h);
-    journal_house_close(&h);
-    cr_assert_eq(journal_house_replay(path, &nothing, true, NULL, &end, &f), STATUS_OK, "%s",
-                 f.text);
-    cr_assert(end.lost);
-    cr_assert_eq(end.writes, 1);
-    cr_assert_eq(end.sequence, 2);
-    persist_house_remove(path);
-}
-
 /* ---------------------------------------------------------------- power */
 
 static uint32_t draw(uint64_t *state)

@@ -291,6 +291,58 @@ Test(replays, damage_is_salvaged_and_nothing_answered_before)
     persist_house_remove(path);
 }
 
+/* The state names the file that the daemon before this one began. */
+Test(replays, a_file_that_the_state_names_is_missed)
+{
+    static const char names_second[] = "snapshot 0 generation 1 journal 2\n";
+    struct failure f = {0};
+    make_folder();
+    persist_house_write(path, "state", names_second, sizeof names_second - 1);
+    cr_assert_eq(begin("require", &f), STATUS_OK, "%s", f.text);
+    cr_assert_not(load_all());
+    cr_assert_not_null(strstr(loading.failure.text, SECOND ": missing"), "%s",
+                       loading.failure.text);
+    engine_load_finish(&loading, true);
+    cr_assert(!is_there(SECOND));
+    persist_house_remove(path);
+}
+
+Test(replays, a_salvage_goes_on_without_a_file_that_is_missed)
+{
+    static const char names_second[] = "snapshot 0 generation 1 journal 2\n";
+    struct failure f = {0};
+    size_t bytes;
+    make_folder();
+    persist_house_write(path, "state", names_second, sizeof names_second - 1);
+    cr_assert_eq(begin("salvage", &f), STATUS_OK, "%s", f.text);
+    cr_assert(load_all(), "%s", loading.failure.text);
+    cr_assert_neq(rig.pipeline->state.instance, 77, "something is lost");
+    char *state = persist_house_read(path, "state", &bytes);
+    cr_assert_eq(bytes, sizeof names_second - 1);
+    cr_assert_eq(memcmp(state, "snapshot 0 generation 2 journal 2\n", bytes), 0, "%s", state);
+    free(state);
+    engine_load_finish(&loading, false);
+    persist_house_remove(path);
+}
+
+/* Also where none is left, and none is to be written. */
+Test(replays, the_only_file_is_missed)
+{
+    static const char names_first[] = "snapshot 0 generation 1 journal 1\n";
+    char name[128];
+    uint64_t objects;
+    struct failure f = {0};
+    make_folder();
+    persist_house_write(path, "state", names_first, sizeof names_first - 1);
+    snprintf(name, sizeof name, "%s/" FIRST, path);
+    cr_assert_eq(unlink(name), 0);
+    cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_DATA_LOSS);
+    cr_assert_not_null(strstr(f.text, FIRST ": missing"), "%s", f.text);
+    cr_assert_eq(persist_house_try(path, "salvage", &objects, &f), STATUS_OK, "%s", f.text);
+    cr_assert_eq(persist_house_try(path, "require", &objects, &f), STATUS_OK, "%s", f.text);
+    persist_house_remove(path);
+}
+
 Test(replays, a_start_may_fail_anywhere)
 {
     struct failure f = {0};
