@@ -57,7 +57,8 @@ static enum status mark_old(const struct folder *folder, uint64_t generation, st
     enum status st = folder_list(folder->fd, &numbers, &count, f);
     if (!st) st = folder_read_state(folder, &before, f);
     if (before.generation > generation) generation = before.generation;
-    const struct folder_state now = {count ? numbers[0] : 0, generation + 1, before.journal};
+    struct folder_state now = {count ? numbers[0] : 0, generation + 1, before.journal};
+    if (now.snapshot > before.snapshot) now.journal = 0; /* it may have gone with that */
     if (!st) st = folder_write_state(folder, &now, f);
     free(numbers);
     return st;

@@ -133,12 +133,13 @@ static enum status read_before(struct persist *p, struct failure *f)
     return STATUS_OK;
 }
 
-/* The file that the daemon before this one began is there, or a newer one; all go only with a
- * daemon that writes none. */
-static enum status check_newest(struct persist *p, struct failure *f)
+/* The file that the daemon before this one began is there, or a newer one, unless that daemon has
+ * saved a snapshot since: a stop's has all, and no file stays beside it. */
+static enum status check_newest(struct persist *p, uint64_t number, struct failure *f)
 {
     char name[JOURNAL_NAME_MAX];
-    if (!p->knows_before || p->before.journal <= p->replayed.newest) return STATUS_OK;
+    if (!p->knows_before || number > p->before.snapshot) return STATUS_OK;
+    if (p->before.journal <= p->replayed.newest) return STATUS_OK;
     journal_file_name(p->before.journal, name);
     failure_set(f, STATUS_DATA_LOSS, DETAIL_DAMAGED,
                 "persist.dir: %s: missing; `state` says that the daemon before this one began it",
@@ -155,7 +156,7 @@ enum status persist_name(struct persist *p, const struct manifest *m, uint64_t n
                          struct failure *f)
 {
     enum status st = read_before(p, f);
-    if (!st && !p->names_later) st = check_newest(p, f);
+    if (!st && !p->names_later) st = check_newest(p, number, f);
     if (st) return st;
     bool replayed = p->knows_before && (!number || whole) && journaling_is_whole(p);
     bool goes_on = p->knows_before && number && whole && m->complete &&

@@ -173,6 +173,30 @@ static void save(struct daemon_seat *d, bool complete)
     cr_assert_eq(persist_save(d->p, complete, &f), STATUS_OK, "%s", f.text);
 }
 
+/* A stop saves a snapshot, and no file of the journal stays: the one that `state` names is not
+ * missed, also where the folder is left for another. */
+Test(adopted, no_file_is_missed_beside_a_stop_s_snapshot)
+{
+    char path[64], other[64];
+    struct daemon_seat d;
+    struct journal_counters counters;
+    log_set_level_name("error");
+    persist_house_folder(path);
+    persist_house_folder(other);
+    begin(&d, path, "always");
+    write_some(&d, 0, 3);
+    persist_close_journal(d.p, journal_house_give, &counters, &d.h);
+    d.h.journal = NULL;
+    save(&d, true);
+    cr_assert(crash(&d, path, &d));
+    leave(&d);
+    adopt(&d, other, "always");
+    cr_assert_not(crash(&d, path, NULL));
+    end(&d);
+    persist_house_remove(path);
+    persist_house_remove(other);
+}
+
 /* What was not in a journal can be in one only behind a snapshot; before it is there, nothing is
  * written, and a start has what was on the disk before: another instance. */
 Test(adopted, a_journal_that_is_turned_on_begins_with_a_snapshot)
