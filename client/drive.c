@@ -98,8 +98,9 @@ static void look_before(ea_client *c, const struct client_request *r)
 static bool await_successor(ea_client *c, const struct client_request *r)
 {
     uint64_t losses = c->losses;
-    while (c->link != LINK_NONE && c->losses == losses && ea_now_ns() < r->deadline_ns)
-        ea_step(c, r->deadline_ns);
+    int64_t until_ns = r->deadline_ns ? r->deadline_ns : INT64_MAX;
+    while (c->link != LINK_NONE && c->losses == losses && ea_now_ns() < until_ns)
+        ea_step(c, until_ns);
     return c->link == LINK_NONE || c->losses != losses;
 }
 

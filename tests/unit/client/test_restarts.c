@@ -125,6 +125,11 @@ Test(restarts, what_can_be_repeated_waits_for_the_successor)
     cr_assert_eq(atomic_load(&daemon_.connections), 2);
     end();
     begin_giving(1);
+    ea_set_timeout(client, EA_NO_TIMEOUT);
+    OK(ea_ping(client));
+    cr_assert_eq(atomic_load(&daemon_.connections), 2);
+    end();
+    begin_giving(1);
     OK(ea_next_write(client, &w));
     OK(ea_collection_create(client, "rows", 4, EA_DOT, NULL));
     cr_assert_eq(atomic_load(&daemon_.connections), 2);
