@@ -108,7 +108,8 @@ struct client_request {
          * arrays until then */
         answered;
     bool done;
-    bool lost; /* the connection was lost before its reply */
+    bool lost;       /* the connection was lost before its reply */
+    uint64_t losses; /* those before the connection that it is sent on */
     bool repeatable;
     bool has_write;      /* its message says what it expects */
     bool has_expect;     /* and of the state of the data */
@@ -413,6 +414,10 @@ ea_status ea_reply_error(const void *message, uint32_t message_bytes, struct not
 void ea_step(ea_client *c, int64_t until_ns);
 /* Steps until r is done; its deadline limits that. */
 void ea_wait(ea_client *c, struct client_request *r);
+/* True: r was not done because the daemon gives its place to another. It closes when it has
+ * answered everybody, which is waited for, and who connects then waits for the other one. False
+ * also if that took longer than r may. */
+bool ea_await_successor(ea_client *c, const struct client_request *r);
 /* Runs a whole blocking call, with its one repetition, until deadline_ns (0: none), and only with
  * the daemon of that instance (0: any). r remains the caller's. */
 ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, uint64_t instance);

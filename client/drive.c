@@ -93,15 +93,13 @@ static void look_before(ea_client *c, const struct client_request *r)
     if (!r->repeatable && c->link == LINK_READY) ea_fill(c);
 }
 
-/* The daemon gives its place to another, and said so. It closes when it has answered everybody, and
- * who connects then waits for the other one. False: that took longer than the request may. */
-static bool await_successor(ea_client *c, const struct client_request *r)
+bool ea_await_successor(ea_client *c, const struct client_request *r)
 {
-    uint64_t losses = c->losses;
+    if (r->note.code != EA_UNAVAILABLE || r->note.detail != EA_DETAIL_RESTARTING) return false;
     int64_t until_ns = r->deadline_ns ? r->deadline_ns : INT64_MAX;
-    while (c->link != LINK_NONE && c->losses == losses && ea_now_ns() < until_ns)
+    while (c->link != LINK_NONE && c->losses == r->losses && ea_now_ns() < until_ns)
         ea_step(c, until_ns);
-    return c->link == LINK_NONE || c->losses != losses;
+    return c->link == LINK_NONE || c->losses != r->losses;
 }
 
 ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, uint64_t instance)
@@ -122,9 +120,8 @@ ea_status ea_run(ea_client *c, struct client_request *r, int64_t deadline_ns, ui
         if (st) ea_fail_note(c, &r->note);
         /* it may have been applied */
         if (r->lost && r->begun && !r->repeatable) c->error.retryable = false;
-        bool restarts = st == EA_UNAVAILABLE && r->note.detail == EA_DETAIL_RESTARTING;
-        if (!(r->lost || restarts) || !r->repeatable || repeated) break;
-        if (!r->lost && !await_successor(c, r)) break;
+        if (!st || !r->repeatable || repeated) break;
+        if (!r->lost && !ea_await_successor(c, r)) break;
         ea_request_rewind(r);
         st = EA_OK;
     }

@@ -366,6 +366,7 @@ ea_status ea_submit(ea_client *c, struct client_request *r)
         r->user = c->on_progress_user;
     }
     prepare(c, r);
+    r->losses = c->losses;
     pending_add(c, r);
     note_deadline(c, r);
     /* other requests may have been queued before it */

@@ -120,7 +120,8 @@ static void start_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 static void end_chunk(struct upsert_upload *u, struct upsert_chunk *chunk)
 {
     struct client_request *r = chunk->request;
-    if (r->lost && r->repeatable && !chunk->repeated && !u->failure.code) {
+    bool again = r->repeatable && !chunk->repeated && !u->failure.code;
+    if (again && (r->lost || ea_await_successor(u->c, r))) {
         chunk->repeated = true;
         ea_request_rewind(r);
         if (submit(u, chunk) == EA_OK) return;

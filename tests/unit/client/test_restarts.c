@@ -92,6 +92,8 @@ Test(restarts, what_cannot_be_repeated_is_not)
     end();
 }
 
+static unsigned refusals; /* of each connection */
+
 /* Says that another daemon takes its place, and then closes; later connections are that one's.
  * argument: for how many connections it says so. */
 static void give_place(struct fake_daemon *d, int fd)
@@ -101,10 +103,11 @@ static void give_place(struct fake_daemon *d, int fd)
     struct failure f;
     failure_set(&f, STATUS_UNAVAILABLE, DETAIL_RESTARTING, "connect again");
     bool says = atomic_load(&d->connections) <= d->argument;
+    unsigned left = refusals;
     for (bool good = fake_hello(d, fd); good && fake_read(fd, r);) {
         size_t n = says ? encode_error(r->header.kind, r->header.request_id, &f, frame)
                         : fake_answer(r, frame, FRAME_MAX);
-        good = fake_write(fd, frame, n) && !says;
+        good = fake_write(fd, frame, n) && !(says && --left == 0);
     }
     free(r->body);
     free(r);
@@ -114,6 +117,7 @@ static void give_place(struct fake_daemon *d, int fd)
 static void begin_giving(unsigned times)
 {
     daemon_ = (struct fake_daemon){.argument = times};
+    refusals = 1;
     begin(give_place, 300000);
 }
 
@@ -145,6 +149,44 @@ Test(restarts, what_can_be_repeated_waits_for_the_successor)
     cr_assert_eq(ea_error_detail(client), EA_DETAIL_RESTARTING);
     cr_assert_eq(atomic_load(&daemon_.connections), 2);
     end();
+}
+
+/* One that is a single request, and one of several, of which some are refused and others lost. */
+Test(restarts, an_upload_waits_for_the_successor)
+{
+    enum { N = 40000, D = 256 };
+    float *rows = calloc((size_t)N * D, 4);
+    uint64_t *ids = calloc(N, 8);
+    ea_rows all = {.collection = "rows", .ids = ids, .rows = rows, .count = 1, .dimension = D};
+    ea_write w = {.token = {1}};
+    begin_giving(1);
+    OK(ea_upsert(client, &all, NULL));
+    cr_assert_eq(atomic_load(&daemon_.connections), 2);
+    end();
+    begin_giving(1);
+    all.write = &w;
+    OK(ea_upsert(client, &all, NULL));
+    cr_assert_eq(atomic_load(&daemon_.connections), 2);
+    end();
+    all.write = NULL;
+    for (unsigned told = 1; told <= 2; told++) {
+        daemon_ = (struct fake_daemon){.argument = 1};
+        refusals = told;
+        begin(give_place, 20000);
+        all.count = N;
+        ea_upsert_counts counts;
+        OK(ea_upsert(client, &all, &counts));
+        cr_assert_eq(atomic_load(&daemon_.connections), 2);
+        cr_assert_geq(counts.inserted, N);
+        end();
+    }
+    begin_giving(2);
+    all.count = 1;
+    cr_assert_eq(ea_upsert(client, &all, NULL), EA_UNAVAILABLE); /* once */
+    cr_assert_eq(ea_error_detail(client), EA_DETAIL_RESTARTING);
+    end();
+    free(rows);
+    free(ids);
 }
 
 /* Answers two uploads, then restarts as somebody else. */
