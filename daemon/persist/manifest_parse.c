@@ -223,7 +223,7 @@ static enum status read_collection(const cJSON *v, struct snapshot_object *o, st
 
 static enum status read_graph(const cJSON *v, struct snapshot_object *o, struct failure *f)
 {
-    int64_t weight = 0, factor = 0, count = 0;
+    int64_t weight = 0, factor = 0, count = 0, out = 0;
     enum status st = read_number(v, "nodes", GRAPH_NODES_MAX, &o->count, f);
     if (!st) st = read_number(v, "edges", UINT64_C(1) << 40, &o->edges, f);
     if (!st)
@@ -231,7 +231,10 @@ static enum status read_graph(const cJSON *v, struct snapshot_object *o, struct 
     if (!st)
         st = read_whole(v, "factor_exponent", GRAPH_EXPONENT_MIN, GRAPH_EXPONENT_MAX, &factor, f);
     if (!st) st = read_whole(v, "in_count_max", 0, GRAPH_DEGREE_MAX, &count, f);
-    if (!st) o->bounds = (struct graph_bounds){(int)weight, (int)factor, (uint32_t)count};
+    if (!st && cJSON_HasObjectItem(v, "out_count_max")) /* as in all but the oldest */
+        st = read_whole(v, "out_count_max", 0, GRAPH_DEGREE_MAX, &out, f);
+    if (!st)
+        o->bounds = (struct graph_bounds){(int)weight, (int)factor, (uint32_t)count, (uint32_t)out};
     return st;
 }
 

@@ -72,7 +72,8 @@ static bool add_shape(cJSON *v, const struct snapshot_object *o)
         return add_number(v, "nodes", o->count) && add_number(v, "edges", o->edges) &&
                cJSON_AddNumberToObject(v, "weight_exponent", o->bounds.weight_exponent) &&
                cJSON_AddNumberToObject(v, "factor_exponent", o->bounds.factor_exponent) &&
-               cJSON_AddNumberToObject(v, "in_count_max", o->bounds.in_count_max);
+               cJSON_AddNumberToObject(v, "in_count_max", o->bounds.in_count_max) &&
+               cJSON_AddNumberToObject(v, "out_count_max", o->bounds.out_count_max);
     case RESIDENT_ATTRACTOR:
         return cJSON_AddNumberToObject(v, "dimension", o->dimension) &&
                cJSON_AddNumberToObject(v, "sparsity", (double)o->sparsity) &&

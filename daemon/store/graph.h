@@ -47,6 +47,7 @@ enum { GRAPH_EXPONENT_MIN = -149, GRAPH_EXPONENT_MAX = 128 };
 struct graph_bounds {
     int weight_exponent, factor_exponent;
     uint32_t in_count_max;
+    uint32_t out_count_max; /* no sum is cut by it; operators see it, and costs are told by it */
 };
 
 struct resident *graph_resident(struct graph *g);

@@ -19,6 +19,7 @@ struct graph_bounds graph_bounds_of(const struct graph_edition *e)
         .weight_exponent = e->weight_exponent == INT_MIN ? GRAPH_EXPONENT_MIN : e->weight_exponent,
         .factor_exponent = e->factor_exponent,
         .in_count_max = e->sides[SIDE_IN].count_max,
+        .out_count_max = e->sides[SIDE_OUT].count_max,
     };
 }
 
@@ -28,9 +29,13 @@ void graph_restore(struct graph *g, uint64_t version, const struct graph_bounds 
     if (e->weight_exponent != INT_MIN && e->weight_exponent < bounds->weight_exponent)
         e->weight_exponent = bounds->weight_exponent;
     if (e->factor_exponent < bounds->factor_exponent) e->factor_exponent = bounds->factor_exponent;
-    struct graph_side *in = &e->sides[SIDE_IN];
-    if (in->count_max < bounds->in_count_max) in->count_max = bounds->in_count_max;
-    atomic_store_explicit(&e->known.count_max[SIDE_IN], in->count_max, memory_order_relaxed);
+    const uint32_t bound[SIDES] = {
+        [SIDE_OUT] = bounds->out_count_max, [SIDE_IN] = bounds->in_count_max};
+    for (int side = 0; side < SIDES; side++) {
+        struct graph_side *s = &e->sides[side];
+        if (s->count_max < bound[side]) s->count_max = bound[side];
+        atomic_store_explicit(&e->known.count_max[side], s->count_max, memory_order_relaxed);
+    }
     atomic_store_explicit(&e->version, version, memory_order_relaxed);
     resident_set_version(&g->resident, version);
 }

@@ -199,6 +199,7 @@ static void compare_graphs(struct persist_house *h, struct space *s, struct grap
     cr_assert_eq(graph_info(b).nodes, of.nodes);
     cr_assert_eq(graph_info(b).edges, of.edges);
     cr_assert_eq(graph_info(b).in_count_max, of.in_count_max);
+    cr_assert_eq(graph_info(b).out_count_max, of.out_count_max);
     struct spread_graph x = graph_view(graph_now(a)), y = graph_view(graph_now(b));
     if (of.edges) cr_assert(x.grid.high == y.grid.high && x.grid.low == y.grid.low);
     for (uint32_t i = 0; i < x.nodes; i++) {

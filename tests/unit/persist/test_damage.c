@@ -270,6 +270,7 @@ Test(damage, manifests_that_no_daemon_writes_are_refused)
         {"\"xxh3\":\t[", "\"xxh3\":\t7, \"was\":\t[", "xxh3"},
         {"\"weight_exponent\":\t", "\"weight_exponent\":\t99", "weight_exponent"},
         {"\"in_count_max\":\t", "\"in_count_max\":\t-1", "in_count_max"},
+        {"\"out_count_max\":\t", "\"out_count_max\":\t-1", "out_count_max"},
         {"\"nodes\":\t\"", "\"nodes\":\t\"99999999999", "nodes"},
         {"\"edges\":\t\"", "\"edges\":\t\"9", "bytes"},
         {"\"sparsity\":\t", "\"sparsity\":\t7", "sparsity"},
