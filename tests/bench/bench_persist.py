@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""bench_persist.py [--build BUILD] [--mib N] [--rounds N] [--dir DIR]: what snapshots cost, by turns
-with what a copy of as many bytes costs on the same disk:
+"""bench_persist.py [--build BUILD] [--mib N] [--collections N] [--rounds N] [--dir DIR]: what
+snapshots cost, by turns with what a copy of as many bytes costs on the same disk:
 - a save, of which every row's file is new, against `cp` and `sync` of the copy;
 - short requests' p99 (kNN of one query over 1,000 x 64) beside saves that follow each other, against
   intervals without;
@@ -20,7 +20,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../integration"))
 from metrics_daemon import Daemon  # noqa: E402
 
-COLLECTIONS, DIMENSION = 4, 768
+DIMENSION = 768
 
 
 def timed(*words):
@@ -46,7 +46,8 @@ class Bench:
         import numpy
         self.dir = options.dir or tempfile.mkdtemp(prefix="engram-persist-")
         self.made = not options.dir
-        self.rows = options.mib * 2**20 // (COLLECTIONS * DIMENSION * 4)
+        self.collections = options.collections
+        self.rows = options.mib * 2**20 // (self.collections * DIMENSION * 4)
         self.d = Daemon(options.build, "gpu.force=cpu", "memory.max_mib=%d" % (2 * options.mib + 1024),
                         "persist.dir=%s/snapshots" % self.dir, "persist.on_stop=false",
                         "persist.every_s=0", "persist.keep=1")
@@ -58,7 +59,7 @@ class Bench:
         self.id = self.d.folder + "/id.npy"
         numpy.save(self.id, numpy.array([5], dtype=numpy.uint64))
         path = self.d.folder + "/rows.npy"
-        for i in range(COLLECTIONS):
+        for i in range(self.collections):
             numpy.save(path, random.random((self.rows, DIMENSION), dtype=numpy.float32))
             self.d.tool("load", "c%d" % i, path, "--create", "--metric", "cosine")
         numpy.save(path, random.random((1000, 64), dtype=numpy.float32))
@@ -67,7 +68,7 @@ class Bench:
 
     def change(self):
         """One row of each, so that nothing of the last snapshot can be linked."""
-        for i in range(COLLECTIONS):
+        for i in range(self.collections):
             self.d.tool("load", "c%d" % i, self.one, "--ids", self.id)
 
     def newest(self):
@@ -154,6 +155,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default="build/release")
     parser.add_argument("--mib", type=int, default=4096)
+    parser.add_argument("--collections", type=int, default=4, help="that have the MiB")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=5, help="of an interval of short requests")
     parser.add_argument("--dir", help="on the disk that is meant (a new folder in /tmp)")
