@@ -100,6 +100,19 @@ static bool follow(int folder, uint64_t number, struct journal_end *end)
     return ok;
 }
 
+/* Of all files. */
+static uint64_t count_bytes(int folder, const uint64_t *numbers, uint64_t count)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        struct journal_reader *r = NULL;
+        if (journal_reader_open(folder, numbers[i], &r, NULL)) continue;
+        bytes += journal_reader_bytes(r);
+        journal_reader_close(r);
+    }
+    return bytes;
+}
+
 static bool is_last(int folder, const struct told_folder *told)
 {
     struct journal_reader *r = NULL;
@@ -125,6 +138,7 @@ static bool find_end(int folder, const struct told_folder *told, struct journal_
     while (ok && ++i < count)
         ok = follow(folder, numbers[i], end);
     if (!ok) *end = (struct journal_end){.number = count ? numbers[count - 1] : 0};
+    if (ok) end->bytes = count_bytes(folder, numbers, count);
     free(numbers);
     return ok;
 }

@@ -366,6 +366,7 @@ static void init(struct journal *j, const struct journal_options *options)
     j->number = options->head.number;
     j->first_file = j->number + options->after_snapshot - options->files_before;
     j->told.files = options->files_before + !options->after_snapshot;
+    j->told.file_bytes = options->bytes_before;
     j->told.added = j->told.written = j->told.synced = options->head.sequence - 1;
     if (!options->after_snapshot) return;
     j->health = j->told.health = JOURNAL_FAILED;

@@ -36,7 +36,8 @@ struct journal_entry {
 struct journal_options {
     int folder;
     struct journal_head head; /* of the first file; its salt is set by journal_create */
-    uint64_t files_before;    /* that are kept, with the numbers before it */
+    uint64_t files_before;    /* that are kept, with the numbers before it, */
+    uint64_t bytes_before;    /* and what they have */
     /* Nothing can be written before a snapshot is on the disk: the journal begins with it, and
      * head.number is the last one that is taken. */
     bool after_snapshot;

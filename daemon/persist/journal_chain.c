@@ -207,6 +207,7 @@ static enum status read_next(struct chain *c, bool *stop, struct failure *f)
         c->end.files++;
         c->next++;
         c->read_bytes += journal_reader_bytes(r);
+        c->end.bytes = c->read_bytes;
     }
     journal_reader_close(r);
     return st;

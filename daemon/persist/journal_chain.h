@@ -18,7 +18,7 @@ struct journal_base {
     uint64_t instance, generation;
 };
 struct journal_end {
-    uint64_t files, writes;
+    uint64_t files, writes, bytes; /* bytes: of all files that stay */
     /* Of the last file; of the record that comes next. files 0: the number that is taken. */
     uint64_t number, sequence, salt;
     uint64_t newest;          /* the largest number of a file that was there; 0: none was */

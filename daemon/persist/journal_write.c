@@ -59,7 +59,10 @@ static enum status make(struct journal_file *file, struct failure *f)
 enum status journal_file_start(struct journal_file *file, const struct journal_options *options,
                                struct failure *f)
 {
-    *file = (struct journal_file){.folder = options->folder, .fd = -1, .head = options->head};
+    *file = (struct journal_file){.folder = options->folder,
+                                  .fd = -1,
+                                  .head = options->head,
+                                  .bytes_since = options->bytes_before};
     file->sequence = file->synced_sequence = file->head.sequence - 1;
     file->gathered = fault_here("journal: gathered") ? NULL : aligned_alloc(64, GATHERED_BYTES);
     file->sum = fault_here("journal: sum") ? NULL : XXH3_createState();

@@ -62,6 +62,7 @@ enum status journaling_start(struct persist *p, bool after_snapshot, struct fail
                  .sequence = end->files ? end->sequence : 1,
                  .always = strcmp(c->persist_journal, "always") == 0},
         .files_before = end->files,
+        .bytes_before = end->bytes,
         .after_snapshot = after_snapshot,
         .wake = p->options.wake,
         .owner = p->options.owner,

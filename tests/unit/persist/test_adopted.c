@@ -173,6 +173,36 @@ static void save(struct daemon_seat *d, bool complete)
     cr_assert_eq(persist_save(d->p, complete, &f), STATUS_OK, "%s", f.text);
 }
 
+static uint64_t file_bytes(const struct daemon_seat *d)
+{
+    struct journal_counters counters;
+    cr_assert_null(journal_poll(d->h.journal, &counters));
+    return counters.file_bytes;
+}
+
+/* persist.journal_mib bounds all files, also those of daemons before. */
+Test(adopted, what_was_written_before_counts_to_the_next_snapshot)
+{
+    char path[64];
+    struct daemon_seat d, after;
+    log_set_level_name("error");
+    persist_house_folder(path);
+    begin(&d, path, "always");
+    write_some(&d, 0, 6);
+    uint64_t bytes = file_bytes(&d);
+    cr_assert_gt(bytes, 0);
+    leave(&d);
+    adopt(&d, path, "always");
+    cr_assert_geq(file_bytes(&d), bytes);
+    write_some(&d, 6, 7);
+    cr_assert_gt(file_bytes(&d), bytes);
+    end(&d);
+    begin(&after, path, "always");
+    cr_assert_geq(file_bytes(&after), bytes);
+    end(&after);
+    persist_house_remove(path);
+}
+
 /* A stop saves a snapshot, and no file of the journal stays: the one that `state` names is not
  * missed, also where the folder is left for another. */
 Test(adopted, no_file_is_missed_beside_a_stop_s_snapshot)
