@@ -136,6 +136,7 @@ static void begin_file(struct journal *j, const struct journal_entry *e)
     j->health = st ? JOURNAL_FAILED : JOURNAL_SOUND;
     if (st) set_health(j, JOURNAL_FAILED, &why);
     pthread_mutex_lock(&j->lock);
+    j->told.files = j->file.head.number + 1 - j->first_file; /* before who waits looks */
     j->turned++;
     j->turn_status = st;
     j->turn_failure = why;
