@@ -66,6 +66,23 @@ static void list_add(struct tokens *t, struct token_entry *e)
     s->bytes += e->result.body_bytes;
 }
 
+/* The same before all others. */
+static void list_add_oldest(struct tokens *t, struct token_entry *e)
+{
+    struct token_space *s = e->space;
+    e->previous = e->space_previous = NULL;
+    e->next = t->oldest;
+    *(t->oldest ? &t->oldest->previous : &t->newest) = e;
+    t->oldest = e;
+    e->space_next = s->oldest;
+    *(s->oldest ? &s->oldest->space_previous : &s->newest) = e;
+    s->oldest = e;
+    t->count++;
+    s->count++;
+    t->bytes += e->result.body_bytes;
+    s->bytes += e->result.body_bytes;
+}
+
 static void list_remove(struct tokens *t, struct token_entry *e)
 {
     struct token_space *s = e->space;
@@ -257,13 +274,23 @@ bool tokens_begin(struct tokens *t, struct job *j, uint64_t now_ns)
     return take(t, j) == STATUS_OK;
 }
 
+static bool is_space_full(const struct token_space *s, uint64_t bytes)
+{
+    return s->count && (s->count >= TOKENS_MAX || s->bytes + bytes > TOKEN_SPACE_BYTES);
+}
+
+static bool is_full(const struct tokens *t, uint64_t bytes)
+{
+    return t->count && (t->count >= TOKENS_ALL_MAX || t->bytes + bytes > TOKEN_ALL_BYTES);
+}
+
 /* Makes room for an answer of that many bytes in its space, and in all. (The analyzer does not
  * see that what is forgotten leaves the lists and the table.) */
 static void make_room(struct tokens *t, struct token_space *s, uint64_t bytes)
 {
-    while (s->count && (s->count >= TOKENS_MAX || s->bytes + bytes > TOKEN_SPACE_BYTES))
+    while (is_space_full(s, bytes))
         forget(t, s->oldest); /* NOLINT(clang-analyzer-unix.Malloc) */
-    while (t->count && (t->count >= TOKENS_ALL_MAX || t->bytes + bytes > TOKEN_ALL_BYTES))
+    while (is_full(t, bytes))
         forget(t, s->count ? s->oldest : t->oldest); /* NOLINT(clang-analyzer-unix.Malloc) */
 }
 
@@ -338,10 +365,19 @@ enum status tokens_restore(struct tokens *t, const struct token_known *k, uint64
     s->users++;
     e->result = k->result;
     fill_weights(e, k);
-    make_room(t, s, e->result.body_bytes);
+    uint64_t bytes = e->result.body_bytes;
     e->until_ns = now_ns + TOKEN_LIFE_NS;
-    e->done = true;
-    list_add(t, e);
+    if (k->yields && (is_space_full(s, bytes) || is_full(t, bytes))) {
+        forget(t, e);
+    } else if (k->yields) {
+        if (t->oldest && t->oldest->until_ns < e->until_ns) e->until_ns = t->oldest->until_ns;
+        e->done = true;
+        list_add_oldest(t, e);
+    } else {
+        make_room(t, s, bytes);
+        e->done = true;
+        list_add(t, e);
+    }
     return STATUS_OK;
 }
 

@@ -38,7 +38,9 @@ struct token_known {
     struct job_result result; /* without its body */
     const float *weights;
     uint64_t weight_count;
-    bool yields; /* one with its token that is known already is newer, and stays */
+    /* It is older than all that are known already, which stay: so is one with its token, and where
+     * they leave no room it is not remembered. Several are restored from the newest on. */
+    bool yields;
 };
 /* RESOURCE_EXHAUSTED. */
 enum status tokens_restore(struct tokens *t, const struct token_known *k, uint64_t now_ns);

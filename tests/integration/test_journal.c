@@ -359,3 +359,34 @@ Test(journal, a_token_is_known_after_a_kill)
     cr_assert_eq(sum[0], 2);
     journal_keeper_close(&k);
 }
+
+/* The snapshot has as many as are remembered of a space: those of the journal are newer, and
+ * stay. */
+Test(journal, tokens_of_the_journal_come_before_those_of_the_snapshot)
+{
+    enum { SAVED = 1024, AFTER = 3 };
+    struct journal_keeper k;
+    uint64_t from = 1, to = 2;
+    float one = 1, sum[2];
+    ea_write write = {.token = {[15] = 1}};
+    ea_graph_edges edges = {.sources = &from,
+                            .targets = &to,
+                            .weights = &one,
+                            .count = 1,
+                            .create = true,
+                            .write = &write};
+    journal_keeper_open(&k, "persist.journal=second");
+    journal_keeper_need(&k, ea_graph_create(k.client, "web", NULL), "create");
+    for (uint32_t i = 1; i <= SAVED + AFTER; i++) {
+        memcpy(write.token, &i, sizeof i);
+        journal_keeper_need(&k, ea_graph_add_weights(k.client, "web", &edges, sum, NULL), "add");
+        if (i == SAVED) journal_keeper_need(&k, ea_save(k.client, NULL, NULL), "save");
+    }
+    journal_keeper_kill(&k);
+    for (uint32_t i = AFTER + 1; i <= SAVED + AFTER; i++) {
+        memcpy(write.token, &i, sizeof i);
+        journal_keeper_need(&k, ea_graph_add_weights(k.client, "web", &edges, sum, NULL), "again");
+        cr_assert_eq(sum[0], (float)i);
+    }
+    journal_keeper_close(&k);
+}

@@ -258,6 +258,45 @@ Test(tokens, the_oldest_of_a_space_makes_room)
     cr_assert_eq(repeat(here, TOKENS_MAX + 5, 2), TOKENS_MAX + 5);
 }
 
+static void restore(const char *space, uint64_t token, bool yields)
+{
+    const struct token_known k = {.space = space,
+                                  .token = {token},
+                                  .operation = OPERATION_GRAPH_SCALE,
+                                  .body_bytes = 128,
+                                  .result = {.version = token},
+                                  .yields = yields};
+    cr_assert_eq(tokens_restore(&tokens, &k, 1), STATUS_OK);
+}
+
+/* As after a start: what the journal had was replayed before, and is newer. */
+Test(tokens, what_a_snapshot_has_makes_no_room_for_itself)
+{
+    enum { REPLAYED = 10 };
+    const struct token_entry *at = NULL;
+    struct token_known k;
+    for (uint64_t token = 1; token <= REPLAYED; token++)
+        restore("here", TOKENS_MAX + token, false);
+    for (uint64_t token = TOKENS_MAX + 1; token > 0; token--)
+        restore("here", token, true);
+    restore("elsewhere", 1, true);
+    cr_assert_eq(tokens.count, TOKENS_MAX + 1);
+    cr_assert(tokens_next(&tokens, &at, &k));
+    cr_assert(strcmp(k.space, "elsewhere") == 0);
+    for (uint64_t token = REPLAYED + 1; token <= TOKENS_MAX + REPLAYED; token++) {
+        cr_assert(tokens_next(&tokens, &at, &k));
+        cr_assert_eq(k.token[0], token, "the oldest first");
+    }
+    cr_assert_not(tokens_next(&tokens, &at, &k));
+    do_write(here, 90000, 1, 2);
+    at = NULL;
+    cr_assert(tokens_next(&tokens, &at, &k) && tokens_next(&tokens, &at, &k));
+    cr_assert_eq(k.token[0], REPLAYED + 2, "the oldest of its space went");
+    cr_assert(tokens_remember(&tokens, TOKEN_LIFE_NS));
+    cr_assert(tokens_remember(&tokens, TOKEN_LIFE_NS + 1));
+    cr_assert_eq(tokens.count, 1, "the others are too old");
+}
+
 Test(tokens, are_bounded_in_all_spaces_together)
 {
     char name[16];
