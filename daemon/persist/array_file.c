@@ -22,8 +22,6 @@ enum {
 struct array_file {
     struct second_thread *second; /* of a writer; NULL: none yet */
     bool alone;                   /* there is none to be had */
-    struct second_thread *begins; /* has the disk begin with what is written; likewise */
-    uint64_t begun;               /* its: what the disk was told of */
     int fd;
     struct array_entry *made;       /* of a writer */
     const struct array_entry *told; /* of a reader */
@@ -52,7 +50,6 @@ void array_abandon(struct array_file *a)
 {
     if (!a) return;
     second_thread_end(a->second);
-    second_thread_end(a->begins);
     if (a->fd >= 0) close(a->fd);
     if (a->piece) XXH3_freeState(a->piece);
     EVP_MD_CTX_free(a->sha);
@@ -189,17 +186,8 @@ static enum status write_all(struct array_file *a, const char *data, size_t byte
     return STATUS_OK;
 }
 
-static void begin_piece(void *owner, const void *unused, uint64_t bytes)
-{
-    struct array_file *a = owner;
-    (void)unused;
-    sync_file_range(a->fd, (off_t)a->begun, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
-    a->begun += bytes;
-}
-
 /* The disk begins with every piece, so that the sync at the end has little left to do and the
- * system's memory does not fill with what waits to be written. Telling it takes as long as it has
- * no room for more: another thread waits for that. */
+ * system's memory does not fill with what waits to be written. */
 static enum status write_begun(struct array_file *a, const char *data, uint64_t bytes,
                                struct failure *f)
 {
@@ -210,11 +198,8 @@ static enum status write_begun(struct array_file *a, const char *data, uint64_t 
         st = write_all(a, data, n, f);
         a->written += n;
         if (st || a->written % PERSIST_PIECE_BYTES) continue;
-        if (!a->begins) a->begins = second_thread_make(begin_piece, a);
-        if (a->begins)
-            second_thread_give(a->begins, NULL, PERSIST_PIECE_BYTES);
-        else
-            begin_piece(a, NULL, PERSIST_PIECE_BYTES);
+        sync_file_range(a->fd, (off_t)(a->written - PERSIST_PIECE_BYTES),
+                        (off_t)PERSIST_PIECE_BYTES, SYNC_FILE_RANGE_WRITE);
     }
     return st;
 }
@@ -323,8 +308,6 @@ enum status array_end_write_late(struct array_file *a, struct array_late *late, 
     enum status st = end_sums(a, f);
     if (!st && late->count == ARRAY_LATE_MAX) st = sync_first(late, f);
     if (!st) {
-        second_thread_end(a->begins);
-        a->begins = NULL;
         sync_file_range(a->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* what no piece has begun */
         late->fds[late->count] = a->fd;
         strcpy(late->names[late->count++], name_of(a));

@@ -12,14 +12,13 @@
 #include "daemon/base/secret.h"
 #include "daemon/heap/shared_block.h"
 #include "daemon/persist/folder.h"
-#include "daemon/persist/second_thread.h"
 #include "daemon/store/attractor.h"
 #include "daemon/store/graph.h"
 #include "daemon/store/restore.h"
 
 enum { MANIFEST_BYTES_MAX = 1 << 30 };
 /* Of rows at once: their memory becomes the collection's. */
-#define BATCH_BYTES (UINT64_C(16) << 20)
+#define BATCH_BYTES (UINT64_C(32) << 20)
 /* Of edges at once: the first are laid out together, which is worth most. */
 #define BATCH_EDGES (UINT64_C(1) << 26)
 
@@ -100,50 +99,19 @@ struct rows_load {
     const struct snapshot_object *object;
     struct collection *c;
     struct array_file *ids, *rows;
-    struct second_thread *maps; /* gets pages for rows that come next; NULL: nothing does */
-    struct heap_block next;     /* those rows' memory; empty: it is not taken yet */
 };
 
-static void map_pages(void *unused, const void *data, uint64_t bytes)
-{
-    (void)unused;
-    heap_populate((void *)(uintptr_t)data, bytes);
-}
-
-/* Getting pages takes longer than what is read into them: those of the next batch are got while one
- * is read. Where there is no memory for two, it is taken when its turn comes. */
-static void take_ahead(struct rows_load *r, uint64_t bytes)
-{
-    uint32_t owner = collection_space(r->c)->number;
-    r->next = (struct heap_block){0};
-    if (!r->maps || !bytes || heap_take(r->load->heap, bytes, owner, &r->next)) return;
-    second_thread_give(r->maps, r->next.data, bytes);
-}
-
-static enum status take_rows(struct rows_load *r, uint64_t bytes, struct heap_block *out,
-                             struct failure *f)
-{
-    *out = r->next;
-    if (out->data) {
-        second_thread_wait(r->maps);
-        return STATUS_OK;
-    }
-    enum status st = take(r->load, bytes, collection_space(r->c)->number, out, f);
-    if (!st) heap_populate(out->data, bytes);
-    return st;
-}
-
-/* Rows that fill segments are kept where they were read to. ahead: as many come in the next
- * batch. */
-static enum status add_batch(struct rows_load *r, uint64_t count, uint64_t ahead, struct failure *f)
+/* Rows that fill segments are kept where they were read to. */
+static enum status add_batch(struct rows_load *r, uint64_t count, struct failure *f)
 {
     struct loading *l = r->load;
+    uint32_t owner = collection_space(r->c)->number;
     struct heap_block rows = {0}, ids = {0};
     struct upsert_counts counts = {0};
-    uint64_t row_bytes = r->object->dimension * sizeof(float), bytes = count * row_bytes;
+    uint64_t bytes = count * r->object->dimension * sizeof(float);
     enum status st = take(l, count * sizeof(uint64_t), 0, &ids, f);
-    if (!st) st = take_rows(r, bytes, &rows, f);
-    if (!st) take_ahead(r, ahead * row_bytes);
+    if (!st) st = take(l, bytes, owner, &rows, f);
+    if (!st) heap_populate(rows.data, bytes);
     if (!st) st = read_some(l, r->ids, ids.data, count * sizeof(uint64_t), f);
     if (!st) st = read_some(l, r->rows, rows.data, bytes, f);
     if (!st) {
@@ -166,16 +134,13 @@ static enum status fill_collection(struct rows_load *r, struct failure *f)
 {
     const struct snapshot_object *o = r->object;
     uint64_t each = collection_segment_rows(collection_now(r->c));
-    uint64_t batch = each * (BATCH_BYTES / (each * o->dimension * sizeof(float)) + 1);
+    uint64_t segments = BATCH_BYTES / (each * o->dimension * sizeof(float)) + 1;
     enum status st = array_open(r->load->folder, &o->files[0], false, &r->ids, f);
     if (!st) st = array_open(r->load->folder, &o->files[1], false, &r->rows, f);
-    if (!st && o->count > batch) r->maps = second_thread_make(map_pages, NULL);
-    for (uint64_t left = o->count, count; !st && left; left -= count) {
-        count = left < batch ? left : batch;
-        st = add_batch(r, count, left - count < batch ? left - count : batch, f);
+    for (uint64_t first = 0, count; !st && first < o->count; first += count) {
+        count = o->count - first < segments * each ? o->count - first : segments * each;
+        st = add_batch(r, count, f);
     }
-    second_thread_end(r->maps);
-    heap_give(r->load->heap, &r->next);
     struct array_file *ids = r->ids, *rows = r->rows;
     if (!st) {
         st = array_end_read(ids, f);

@@ -142,7 +142,7 @@ void persist_house_fill(struct persist_house *h, bool large)
     cr_assert_eq(store_space(h->store, "one", &one), STATUS_OK);
     cr_assert_eq(store_space(h->store, "two", &two), STATUS_OK);
     add_rows(h, one, "three", 3, 12, 1);
-    add_rows(h, one, "padded.not", 32, large ? 400000 : 2, 2);
+    add_rows(h, one, "padded.not", 32, large ? 150000 : 2, 2);
     add_rows(h, two, "three", 3, 1, 3);
     add_graph(h, one, "web", large ? 5000 : 9, large ? 60000 : 14, 4);
     add_graph(h, two, "lone", 2, 0, 5);
