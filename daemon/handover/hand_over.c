@@ -151,9 +151,20 @@ bool hand_over_accept(int fd, const void *bytes, struct failure *f)
     return false;
 }
 
+/* A socket that nobody listens on, or none: a start as always. What is something else was named by
+ * mistake, and one that may not be used may be somebody's. */
+static bool nobody_serves(const char *path, int why)
+{
+    struct stat is;
+    if (why == ENOENT) return true;
+    return why == ECONNREFUSED && stat(path, &is) == 0 && S_ISSOCK(is.st_mode);
+}
+
 static enum status connect_to(const char *path, int *out, struct failure *f)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!path[0])
+        return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM, "no socket is named");
     if (strlen(path) >= sizeof address.sun_path)
         return failure_set(f, STATUS_INVALID_ARGUMENT, DETAIL_SYSTEM, "%.100s: path too long",
                            path);
@@ -162,7 +173,11 @@ static enum status connect_to(const char *path, int *out, struct failure *f)
     if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address)) {
         int why = errno;
         if (fd >= 0) close(fd);
-        return failure_set(f, STATUS_UNAVAILABLE, DETAIL_SYSTEM, "%.100s: %s", path, strerror(why));
+        if (nobody_serves(path, why))
+            return failure_set(f, STATUS_UNAVAILABLE, DETAIL_SYSTEM, "%.100s: %s", path,
+                               strerror(why));
+        return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_SYSTEM, "%.100s: %s", path,
+                           why == ECONNREFUSED ? "not a socket" : strerror(why));
     }
     *out = fd;
     return STATUS_OK;

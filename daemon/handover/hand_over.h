@@ -53,8 +53,8 @@ bool hand_over_give(struct hand_over *h, int claim_ms, struct failure *f);
 /* ---- its successor ---- */
 
 /* Asks the daemon at this socket, and waits until it has finished its requests.
- * FAILED_PRECONDITION: it refuses, and goes on. UNAVAILABLE: nobody is there, or it ended on the
- * way. */
+ * FAILED_PRECONDITION: it refuses, and goes on; or that is no socket, or may not be used.
+ * INVALID_ARGUMENT: no path of a socket. UNAVAILABLE: nobody is there, or it ended on the way. */
 enum status hand_over_ask(const char *path, struct hand_over *out, struct failure *f);
 /* The heap is this process's from now on. ABORTED: it is another's. */
 enum status hand_over_claim(struct hand_over *h, struct failure *f);

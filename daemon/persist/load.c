@@ -101,7 +101,7 @@ struct rows_load {
     struct array_file *ids, *rows;
 };
 
-/* Rows that fill segments are kept where they were read to. */
+/* Rows are copied to where the collection has them: what they are read to comes and goes. */
 static enum status add_batch(struct rows_load *r, uint64_t count, struct failure *f)
 {
     struct loading *l = r->load;

@@ -328,7 +328,7 @@ static bool turn(struct persist *p, bool threads, struct failure *f)
     struct loader *ld = p->loader;
     bool ended = ld->replays ? turn_replay(ld, f) : turn_loading(ld, threads, f);
     struct failure why = *f;
-    if (ended && why.code)
+    if (ended && why.code == STATUS_DATA_LOSS) /* that salvage would pass over */
         failure_set(f, why.code, why.detail, "%.190s (persist.load is %s)", why.text,
                     p->options.config->persist_load);
     return ended;

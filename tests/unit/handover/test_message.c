@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/handover/hand_over.h"
 #include "daemon/handover/message.h"
 
 static void make_pair(int ends[2])
@@ -218,4 +221,36 @@ Test(message, nobody_is_there)
     cr_assert_not(message_receive(-1, m, got, &count, 1));
     close(ends[0]);
     free(m);
+}
+
+static enum status ask_at(const char *path, const char *word)
+{
+    struct hand_over h;
+    struct failure f = {0};
+    enum status st = hand_over_ask(path, &h, &f);
+    cr_assert_not_null(strstr(f.text, word), "%s", f.text);
+    return st;
+}
+
+/* Where nobody serves a daemon starts as always; what was named by mistake is refused. */
+Test(message, only_a_socket_can_have_nobody)
+{
+    char folder[] = "/tmp/engram-message-XXXXXX", file[64], socket_path[64];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/file", folder);
+    snprintf(socket_path, sizeof socket_path, "%s/socket", folder);
+    close(open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    strcpy(address.sun_path, socket_path);
+    cr_assert_eq(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    cr_assert_eq(ask_at("", "no socket is named"), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(ask_at(folder, "not a socket"), STATUS_FAILED_PRECONDITION);
+    cr_assert_eq(ask_at(file, "not a socket"), STATUS_FAILED_PRECONDITION);
+    cr_assert_eq(ask_at(socket_path, "refused"), STATUS_UNAVAILABLE);
+    close(fd);
+    unlink(socket_path);
+    cr_assert_eq(ask_at(socket_path, "No such file"), STATUS_UNAVAILABLE);
+    unlink(file);
+    rmdir(folder);
 }
