@@ -94,22 +94,25 @@ def slow():
     token = basic("sec-ret")
     check(ask(at, "/slow.json")[0] == 401, "no token")
 
+    def is_meant(r):
+        """From a replica, which takes 1.5 ms; one that waited for a processor is slow as well."""
+        return r["operation"] == "knn" and r["backend"] == "gpu"
+
     def knn():
         d.tool("--space", "alpha", "knn", "words", "--query", "1,2")
-        return [r for r in json.loads(ask(at, "/slow.json", headers=token)[1])["requests"]
-                if r["operation"] == "knn"]
+        said = json.loads(ask(at, "/slow.json", headers=token)[1])
+        return any(is_meant(r) for r in said["requests"])
     end = time.monotonic() + GIVE_UP_S
-    while not knn() and time.monotonic() < end:  # from a replica, which takes 1.5 ms
+    while not knn() and time.monotonic() < end:
         pass
     time.sleep(0.03)  # a text younger than 20 ms is sent again
     status, text, headers = ask(at, "/slow.json", headers=token)
     said = json.loads(text)
     check(status == 200 and headers["Content-Type"] == "application/json", "slow.json")
     check_headers(headers, "/slow.json")
-    newest = next(r for r in said["requests"] if r["operation"] == "knn")
+    newest = next(r for r in said["requests"] if is_meant(r))
     check(newest["name"] == "words" and newest["space"] == "alpha" and newest["status"] == "OK" and
-          newest["peer"].startswith("uid ") and newest["backend"] == "gpu" and
-          newest["total_ns"] >= 1e6, "a slow request: %s" % newest)
+          newest["peer"].startswith("uid ") and newest["total_ns"] >= 1e6, "a slow request: %s" % newest)
     numbers = [r["number"] for r in said["requests"]]
     check(numbers == sorted(numbers, reverse=True) and numbers[0] == said["total"], "the newest first")
     counted = series(ask(at, "/metrics", headers=token)[1])["engram_accel_slow_requests_total"]
