@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/lock_pid.h"
 
 /* Bytes of the lock file. Who starts or stops holds the first for an instant, so that all that is
  * seen under it is complete; the owner holds the second. */
@@ -20,7 +20,6 @@ enum { BYTE_LOOKING, BYTE_OWNER };
 enum {
     LOCK_TRIES = 100,     /* each further one means that another process got on meanwhile */
     LOCK_WAIT_MS = 10000, /* for one that looks, or was stopped by a debugger while it did */
-    PID_TEXT_BYTES = 24,
 };
 
 /* ---------------------------------------------------------------- the lock file */
@@ -69,18 +68,10 @@ static enum status tell_lock(const char *lock, const char *what, int error, stru
                        strerror(error));
 }
 
-/* 0: it could not write it. */
-static long read_pid(int fd)
-{
-    char text[PID_TEXT_BYTES] = "";
-    ssize_t bytes = pread(fd, text, sizeof text - 1, 0);
-    return bytes > 0 ? strtol(text, NULL, 10) : 0;
-}
-
 static enum status tell_owner(const char *path, int fd, struct failure *f)
 {
     char who[40] = "one that could not write its process id";
-    long pid = read_pid(fd);
+    long pid = lock_pid_read(fd);
     if (pid > 0) snprintf(who, sizeof who, "process %ld", pid);
     return failure_set(f, STATUS_ALREADY_EXISTS, DETAIL_SYSTEM,
                        "%s: another daemon is serving there (%s)", path, who);
@@ -107,15 +98,6 @@ static enum status open_lock(const char *lock, int *out, struct failure *f)
                        "%s is not the lock file that it should be; it is left alone", lock);
 }
 
-/* On a full disk others are not told who we are. */
-static void write_pid(int fd)
-{
-    char text[PID_TEXT_BYTES];
-    int bytes = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    ssize_t written = ftruncate(fd, 0) ? 0 : pwrite(fd, text, (size_t)bytes, 0);
-    (void)written;
-}
-
 /* Tries once. Writes -1 where another process was faster, or the one that had the path lost it. */
 static enum status try_lock(const char *path, const char *lock, int *out, struct failure *f)
 {
@@ -132,7 +114,7 @@ static enum status try_lock(const char *path, const char *lock, int *out, struct
                              : tell_lock(lock, "cannot lock it", errno, f);
     } else if (is_at(fd, lock)) {
         if (lock_byte(fd, BYTE_OWNER, F_WRLCK)) {
-            write_pid(fd);
+            lock_pid_write(fd);
             *out = fd;
             return STATUS_OK;
         }
@@ -279,14 +261,14 @@ bool socket_file_owner_ends(const char *path, long *pid)
     int fd = open(lock.text, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return false;
     bool owned = fcntl(fd, F_OFD_GETLK, &l) == 0 && l.l_type != F_UNLCK;
-    *pid = owned ? read_pid(fd) : 0;
+    *pid = owned ? lock_pid_read(fd) : 0;
     close(fd);
     return owned && process_ends(*pid);
 }
 
 void socket_file_tell_owner(const struct socket_file *s)
 {
-    if (s->path[0]) write_pid(s->lock_fd);
+    if (s->path[0]) lock_pid_write(s->lock_fd);
 }
 
 static bool is_its_own(const struct socket_file *s, struct stat *sb)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/base/fault.h"
+#include "daemon/base/lock_pid.h"
 #include "daemon/base/log.h"
 
 #define SAVING "saving"
@@ -106,22 +107,10 @@ void folder_prune(const struct folder *folder, uint64_t keep)
 
 /* ---------------------------------------------------------------- open, list */
 
-enum { PID_TEXT_BYTES = 24 };
-
-/* On a full disk others are not told who we are. */
-static void write_pid(int fd)
-{
-    char text[PID_TEXT_BYTES];
-    int bytes = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    ssize_t written = ftruncate(fd, 0) ? 0 : pwrite(fd, text, (size_t)bytes, 0);
-    (void)written;
-}
-
 static enum status tell_owner(const struct folder *folder, struct failure *f)
 {
-    char text[PID_TEXT_BYTES] = "", who[40] = "";
-    ssize_t bytes = pread(folder->lock, text, sizeof text - 1, 0);
-    long pid = bytes > 0 ? strtol(text, NULL, 10) : 0;
+    char who[40] = "";
+    long pid = lock_pid_read(folder->lock);
     if (pid > 0 && (kill((pid_t)pid, 0) == 0 || errno == EPERM))
         snprintf(who, sizeof who, " (process %ld)", pid);
     return failure_set(f, STATUS_FAILED_PRECONDITION, DETAIL_SYSTEM,
@@ -138,7 +127,7 @@ static enum status lock(struct folder *folder, struct failure *f)
     if (folder->lock < 0) return refuse(folder->path, "cannot be written to", errno, f);
     errno = EIO;
     if (!fault_here("folder: lock") && flock(folder->lock, LOCK_EX | LOCK_NB) == 0) {
-        write_pid(folder->lock);
+        lock_pid_write(folder->lock);
         return STATUS_OK;
     }
     if (errno != EWOULDBLOCK) return refuse(folder->path, "cannot be locked", errno, f);
